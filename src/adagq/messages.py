@@ -1,0 +1,129 @@
+"""What travels between server and clients, and what the controller gets to know.
+
+One round in the paper's six steps (spec section 3), and the message of each:
+
+    1  server -> client   Sync      the aggregate of the last round (or the whole model), probe levels
+    2  client -> server   Report    losses on the client's held-out samples
+    3b server             Facts     everything known when the levels of this round are decided
+    4  server -> client   Task      how to train and how to send
+    5  client -> server   Update    the encoded update, and what the client measured while encoding it
+    6  server             Receipt   what the server keeps of an Update once the payload is added up
+
+All are frozen; there is one message object per client, so nothing leaks from one client to another. Seconds are
+measured by the backend (a virtual clock or a real one), never here. Byte counts are `len(payload)`.
+"""
+
+from dataclasses import dataclass
+
+from adagq.codecs import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Step 1. `payload` moves the client's model from `base_version` to `version`; a full model has base -1."""
+
+    client: int
+    round: int
+    version: int
+    base_version: int
+    payload: bytes
+    buffers: bytes  # Float32 payload of the BatchNorm buffers; b"" if the model has none
+    probe_levels: tuple[int, int] | None = None  # (s_i, s'_i): re-quantize the aggregate with both (spec 3, step 2)
+    probe_noise: float = 0.0  # noise-to-signal energy at which to evaluate the new model as well (spec 8); 0 = off
+
+    @property
+    def full(self) -> bool:
+        return self.base_version < 0
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.payload) + len(self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Step 2. Losses on the same held-out samples; NaN where not asked for. Seconds are of the last finished round."""
+
+    client: int
+    round: int
+    examples: int
+    loss_before: float = float("nan")  # L_{i,k-1}
+    loss_after: float = float("nan")  # L_{i,k}, aggregate re-quantized with s_i (or applied as it is)
+    loss_probe: float = float("nan")  # L'_{i,k}, aggregate re-quantized with s'_i
+    loss_noisy: float = float("nan")  # loss with noise of energy probe_noise * ||aggregate||^2 added
+    download_seconds: float = float("nan")
+    compute_seconds: float = float("nan")
+    upload_seconds: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Step 4. Train for `epochs`, encode with `codec` (its levels refined to fill `budget_bytes` if given), upload."""
+
+    client: int
+    round: int
+    codec: Codec
+    epochs: int
+    learning_rate: float
+    seed: int
+    budget_bytes: int | None = None
+    residual: bool = False  # keep what the codec lost and add it to the next update
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Step 5. The payload and what only the client can know about it."""
+
+    client: int
+    round: int
+    examples: int
+    payload: bytes
+    buffers: bytes
+    levels: int  # what the codec really used; 0 for codecs without levels
+    energy: float  # ||u||^2
+    error_energy: float  # ||Q(u) - u||^2
+    rate_bits: tuple[float, ...] = ()  # codec.rate_curve of this update: payload bits at 1..16 level bits
+    train_loss: float = float("nan")
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.payload) + len(self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Step 6. An Update without its payload, with the seconds that the backend measured for it."""
+
+    client: int
+    round: int
+    examples: int
+    levels: int
+    upload_bytes: int
+    download_bytes: int
+    energy: float
+    error_energy: float
+    rate_bits: tuple[float, ...]
+    train_loss: float
+    download_seconds: float
+    compute_seconds: float  # probe, local epochs, encoding
+    upload_seconds: float
+    waiting_seconds: float  # idle until the round closed
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Step 3b. All that is known when round `round` decides: this round's reports, the last round's receipts."""
+
+    round: int
+    reports: tuple[Report, ...]
+    receipts: tuple[Receipt, ...]  # of round - 1; empty in the first round
+    norm: float  # ||g_{round-1}||, NaN in the first round
+    server_seconds: float  # t_server of round - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the controller decides for one client: a level count, or a byte budget that the client fills."""
+
+    levels: int = 0
+    budget_bytes: int | None = None
