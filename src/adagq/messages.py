@@ -9,8 +9,8 @@ One round in the paper's six steps (spec section 3), and the message of each:
     5  client -> server   Update    the encoded update, and what the client measured while encoding it
     6  server             Receipt   what the server keeps of an Update once the payload is added up
 
-All are frozen; there is one message object per client, so nothing leaks from one client to another. Seconds are
-measured by the backend (a virtual clock or a real one), never here. Byte counts are `len(payload)`.
+All are frozen; there is one message object per client, so nothing leaks from one client to another. Seconds
+are measured by the backend (a virtual clock or a real one), never here. Byte counts are `len(payload)`.
 """
 
 from dataclasses import dataclass
@@ -20,29 +20,41 @@ from adagq.codecs import Codec
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Step 1. `payload` moves the client's model from `base_version` to `version`; a full model has base -1."""
+    """Step 1. Moves the client's model from `base_version` to `version`; a full model has base -1.
+
+    `payloads` are the aggregates of the versions after the base, oldest first (one for a client that took
+    part in the last round, several where that is smaller than the model), or the one payload of a full model.
+    """
 
     client: int
     round: int
     version: int
     base_version: int
-    payload: bytes
+    payloads: tuple[bytes, ...]
     buffers: bytes  # Float32 payload of the BatchNorm buffers; b"" if the model has none
-    probe_levels: tuple[int, int] | None = None  # (s_i, s'_i): re-quantize the aggregate with both (spec 3, step 2)
-    probe_noise: float = 0.0  # noise-to-signal energy at which to evaluate the new model as well (spec 8); 0 = off
+    seed: int = 0  # root seed of the run
+    probe_codec: Codec | None = None  # the uplink codec, for `probe_levels`
+    probe_levels: tuple[int, int] | None = None  # (s_i, s'_i): re-quantize the aggregate with both
+    probe_noise: float = 0.0  # noise-to-signal energy at which to evaluate the new model as well; 0 = off
 
     @property
     def full(self) -> bool:
         return self.base_version < 0
 
     @property
+    def probing(self) -> bool:
+        """Whether losses are asked for; only a client that got aggregates can compare before and after."""
+        asked = self.probe_levels is not None or self.probe_noise > 0
+        return asked and bool(self.payloads) and not self.full
+
+    @property
     def nbytes(self) -> int:
-        return len(self.payload) + len(self.buffers)
+        return sum(map(len, self.payloads)) + len(self.buffers)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Step 2. Losses on the same held-out samples; NaN where not asked for. Seconds are of the last finished round."""
+    """Step 2. Losses on the same held-out samples; NaN where not asked for."""
 
     client: int
     round: int
@@ -51,23 +63,21 @@ class Report:
     loss_after: float = float("nan")  # L_{i,k}, aggregate re-quantized with s_i (or applied as it is)
     loss_probe: float = float("nan")  # L'_{i,k}, aggregate re-quantized with s'_i
     loss_noisy: float = float("nan")  # loss with noise of energy probe_noise * ||aggregate||^2 added
-    download_seconds: float = float("nan")
-    compute_seconds: float = float("nan")
-    upload_seconds: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Step 4. Train for `epochs`, encode with `codec` (its levels refined to fill `budget_bytes` if given), upload."""
+    """Step 4. Train for `epochs`, encode with `codec` (levels refined to fill `budget_bytes`), upload."""
 
     client: int
     round: int
     codec: Codec
     epochs: int
     learning_rate: float
-    seed: int
-    budget_bytes: int | None = None
+    seed: int  # root seed of the run
+    budget_bytes: int | None = None  # for payload and buffers together
     residual: bool = False  # keep what the codec lost and add it to the next update
+    rate_curve: bool = False  # report the codec's rate curve of this update
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +122,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Step 3b. All that is known when round `round` decides: this round's reports, the last round's receipts."""
+    """Step 3b. What is known when a round's levels are decided: its reports, the last round's receipts."""
 
     round: int
     reports: tuple[Report, ...]

@@ -1,0 +1,58 @@
+"""METHODS: one row per method. A baseline is a row here, not a module.
+
+Rows of the paper's evaluation (spec section 6), float16 as the honest uncompressed baseline, ours, and
+`ideal`: uncompressed one-epoch rounds over free links, the reference of the communication tax.
+"""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from adagq.codecs import Codec, Float32
+from adagq.control import AdaGQ, Controller, Fixed
+from adagq.errors import ConfigError
+
+FIXED: Final = Fixed()
+FLOAT32: Final = Float32()
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method sends, who decides how much, and how long clients train in between."""
+
+    name: str
+    label: str
+    description: str
+    uplink: Codec
+    controller: Controller[Any] = FIXED
+    epochs: int = 1  # local epochs per round
+    downlink: Codec = FLOAT32
+    residual: bool = False  # error feedback at the clients
+    rate_curve: bool = False  # clients report the codec's rate curve of their update, for the controller
+    free_links: bool = False
+
+
+ROWS: Final = (
+    Method("fedavg", "FedAvg", "float32 updates, five local epochs", Float32(), epochs=5),
+    Method("fedavg-fp16", "FedAvg, float16", "float16 updates, five local epochs", Float32(), epochs=5),
+    Method("qsgd", "QSGD", "8-bit levels", Float32()),
+    Method("topk", "Top-k", "the largest tenth of the entries", Float32()),
+    Method("fedpaq", "FedPAQ", "8-bit levels, five local epochs", Float32(), epochs=5),
+    Method("adagq", "AdaGQ", "the paper's algorithm", Float32(), AdaGQ(), rate_curve=True),
+    Method("adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", Float32()),
+    Method(
+        "ideal", "ideal", "uncompressed, free links: the reference of the tax", Float32(), free_links=True
+    ),
+)
+METHODS: Final = {row.name: row for row in ROWS}
+
+
+def method_of(name: str) -> Method:
+    """Return the row called `name`; ConfigError names the nearest one."""
+    try:
+        return METHODS[name]
+    except KeyError:
+        near = get_close_matches(name, METHODS, 1, 0.0)
+        raise ConfigError(
+            f"unknown method {name!r}: did you mean {near[0]!r}? Known: {', '.join(METHODS)}"
+        ) from None
