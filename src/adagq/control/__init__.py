@@ -1,12 +1,29 @@
-"""Controllers: who sends how much, decided from facts alone.
+"""Controllers: who sends how much, decided from facts alone. The contract is in `adagq.control.controller`.
 
-A controller is a frozen value with pure methods over a frozen state; no I/O, no clock, no torch:
-
-    state = controller.init(clients)                     # clients: how many
-    state = controller.observe(state, facts)             # step 3b of every round, before choose
-    choices = controller.choose(state, cohort)           # {client: Choice} for this round's uploads
-    probes = controller.probe(state, cohort)             # what step 1 of the *next* round asks for
-    state.to_json() / controller.from_json(data)         # for checkpoints
-
-`choose` depends on the state only; the loop calls it once a round right after `observe`.
+| controller | rule |
+| --- | --- |
+| `Fixed` | the same levels for all, always |
+| `NormOnly` | the same levels for all, following the norm of the aggregate (the paper's figure 2b) |
+| `AdaGQ` | the paper's: mean levels by the loss-decrease rate, each client's by equal finishing times |
 """
+
+from adagq.control.adagq import AdaGQ, AdaGQState
+from adagq.control.allocate import allocate, bits_of, levels_of
+from adagq.control.controller import Controller, ControlState, Probe
+from adagq.control.fixed import Fixed, FixedState
+from adagq.control.norm_only import NormOnly, NormOnlyState
+
+__all__ = [
+    "AdaGQ",
+    "AdaGQState",
+    "ControlState",
+    "Controller",
+    "Fixed",
+    "FixedState",
+    "NormOnly",
+    "NormOnlyState",
+    "Probe",
+    "allocate",
+    "bits_of",
+    "levels_of",
+]

@@ -1,0 +1,87 @@
+"""The contract every controller keeps.
+
+A controller is a frozen value with pure methods over a frozen state; no I/O, no clock, no torch:
+
+    state = controller.init(clients)                     # clients: how many
+    state = controller.observe(state, facts)             # step 3b of every round, before choose
+    choices = controller.choose(state, cohort)           # {client: Choice} for this round's uploads
+    probes = controller.probe(state, cohort)             # {client: Probe} for step 1 of the *next* round
+    state.to_json() / controller.from_json(data)         # for checkpoints; floats survive exactly
+
+`choose` and `probe` depend on the state only; the loop calls them after `observe`. Facts come from the
+network: a controller learns from what is complete and plausible and skips the rest, so that no reply makes
+its state NaN, negative or stuck.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from adagq.messages import Choice, Facts
+
+# Beyond these a reply is a broken clock or a diverged model, and would alone rule every mean and maximum.
+MAX_SECONDS = 1e7
+MAX_LOSS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What step 1 of the next round asks of one client; the fields are those of `messages.Sync`."""
+
+    levels: tuple[int, int] | None = None
+    noise: float = 0.0
+
+
+class ControlState(Protocol):
+    """Frozen; holds all that a controller remembers."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; unknown numbers are null, since JSON has no NaN."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=ControlState)
+
+
+class Controller(Protocol[StateT]):
+    """A frozen value with pure methods; see the module docstring."""
+
+    def init(self, clients: int) -> StateT: ...
+
+    def observe(self, state: StateT, facts: Facts) -> StateT: ...
+
+    def choose(self, state: StateT, cohort: Sequence[int]) -> dict[int, Choice]: ...
+
+    def probe(self, state: StateT, cohort: Sequence[int]) -> dict[int, Probe]: ...
+
+    def from_json(self, data: Mapping[str, Any]) -> StateT: ...
+
+
+def plausible_seconds(seconds: float) -> bool:
+    """Whether a measured duration may be learnt from.
+
+    >>> plausible_seconds(15.5), plausible_seconds(-1.0), plausible_seconds(float("nan"))
+    (True, False, False)
+    """
+    return 0.0 <= seconds <= MAX_SECONDS
+
+
+def plausible_loss(loss: float) -> bool:
+    """Whether a reported loss may be learnt from."""
+    return -MAX_LOSS <= loss <= MAX_LOSS
+
+
+def usable_norm(norm: float) -> bool:
+    """Whether log2 of this norm exists."""
+    return math.isfinite(norm) and norm > 0.0
+
+
+def number_to_json(value: float) -> float | None:
+    """Return `value`, or None for NaN."""
+    return None if math.isnan(value) else float(value)
+
+
+def number_from_json(value: float | None) -> float:
+    """Invert `number_to_json`."""
+    return math.nan if value is None else float(value)

@@ -1,0 +1,49 @@
+"""The same levels for every client in every round: QSGD, FedPAQ, and every codec without levels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adagq.codecs import MAX_LEVELS
+from adagq.control.controller import Probe
+from adagq.errors import ConfigError
+from adagq.messages import Choice, Facts
+
+
+@dataclass(frozen=True, slots=True)
+class FixedState:
+    """Nothing to remember."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """s_i = `levels`; 0 leaves the codec as it is.
+
+    >>> controller = Fixed(levels=255)
+    >>> controller.choose(controller.init(2), [0, 1])[1].levels
+    255
+    """
+
+    levels: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.levels <= MAX_LEVELS:
+            raise ConfigError(f"levels = {self.levels!r}: must be in 0 … {MAX_LEVELS}")
+
+    def init(self, clients: int) -> FixedState:
+        return FixedState()
+
+    def observe(self, state: FixedState, facts: Facts) -> FixedState:
+        return state
+
+    def choose(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Choice]:
+        return {client: Choice(levels=self.levels) for client in cohort}
+
+    def probe(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Probe]:
+        return {client: Probe() for client in cohort}
+
+    def from_json(self, data: Mapping[str, Any]) -> FixedState:
+        return FixedState()
