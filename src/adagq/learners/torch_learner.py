@@ -1,0 +1,251 @@
+"""The torch side of `client.Learner` and `client.Population`: local SGD on one client's samples.
+
+    learner = TorchLearner(module, train=(x, y), held_out=(x, y))            # a user's own module and data
+    population = TorchPopulation(Net, [(train, held_out), …], test=(x, y))   # all clients of a simulation
+
+Same seed, same bytes: every shuffle and every draw of a layer (dropout) comes from the seed that `train` is
+given, and a population computes on one thread.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from adagq.errors import ConfigError, DataError
+from adagq.learners.flat import FlatModule
+from adagq.seeds import derive, generator
+from adagq.vectors import FloatVector, Layout
+
+Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+EVALUATION_BATCH = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs and targets, or the rows `index` of them; `mean` and `deviation` are taken out batch by batch.
+
+    Clients share the tensors: a client costs its index. Bytes stay bytes until their batch is needed.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    index: Tensor
+    mean: Tensor | None = None
+    deviation: Tensor | None = None
+
+    @classmethod
+    def of(cls, data: Any) -> "Samples":
+        """Accept a pair of arrays or tensors, or any sized data set that yields (input, target) pairs."""
+        if isinstance(data, Samples):
+            return data
+        if not (isinstance(data, tuple | list) and len(data) == 2 and hasattr(data[0], "shape")):
+            data = torch.utils.data.default_collate([data[i] for i in range(len(data))])
+        inputs, targets = (torch.as_tensor(part) for part in data)
+        if len(inputs) != len(targets):
+            raise DataError(f"{len(inputs)} inputs, {len(targets)} targets")
+        return cls(inputs, targets, torch.arange(len(targets)))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: Any) -> "Samples":
+        """Return some of the samples, sharing the tensors."""
+        return replace(self, index=self.index[torch.as_tensor(rows)])
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets at `rows`, which come from `index`."""
+        inputs = self.inputs.index_select(0, rows)
+        if inputs.dtype is torch.uint8:
+            inputs = inputs.float()
+        if self.mean is not None and self.deviation is not None:
+            inputs = inputs.sub_(self.mean).div_(self.deviation)
+        return inputs, self.targets.index_select(0, rows)
+
+
+def batches(rows: Tensor, batch_size: int) -> list[Tensor]:
+    """Cut one epoch's rows into batches, without a last one that is too small.
+
+    A few samples through BatchNorm have no variance worth the name and wreck the running statistics, so a
+    last batch below a quarter of the batch size (or below 3) is dropped, unless it is the only one.
+    """
+    parts = list(torch.split(rows, batch_size))
+    if len(parts) > 1 and len(parts[-1]) < min(batch_size, max(3, batch_size // 4)):
+        parts.pop()
+    return parts
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from `seed` inside, and leave torch's global generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+class TorchLearner:
+    """One client: a module, its samples, plain SGD. Learners may share a `FlatModule` and take turns.
+
+    `held_out` is needed by methods that probe; without it `loss` is an error.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | FlatModule,
+        train: Any,
+        held_out: Any = None,
+        *,
+        batch_size: int = 32,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        loss: Loss = cross_entropy,
+    ) -> None:
+        self.model = module if isinstance(module, FlatModule) else FlatModule(module)
+        self._train = Samples.of(train)
+        self._held_out = None if held_out is None else Samples.of(held_out)
+        if not len(self._train):
+            raise DataError("a client needs at least one training sample")
+        if batch_size < 1:
+            raise ConfigError(f"batch_size: {batch_size} is below 1")
+        self.batch_size, self.momentum, self.weight_decay = batch_size, momentum, weight_decay
+        self._loss = loss
+
+    @property
+    def layout(self) -> Layout:
+        return self.model.layout
+
+    @property
+    def examples(self) -> int:
+        return len(self._train)
+
+    def load(self, vector: FloatVector, buffers: FloatVector) -> None:
+        self.model.load(vector, buffers)
+
+    def dump(self) -> tuple[FloatVector, FloatVector]:
+        return self.model.dump()
+
+    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+        """Run `epochs` of SGD; momentum starts from zero, as a client's optimizer does every round."""
+        module, weights = self.model.module, self.model.vector
+        gradient = self.model.bind_gradients()
+        velocity = torch.zeros_like(gradient) if self.momentum else gradient
+        total, seen = 0.0, 0
+        module.train()
+        with seeded(derive(seed, "layers")):
+            for epoch in range(epochs):
+                order = torch.from_numpy(generator(seed, "shuffle", epoch).permutation(self.examples))
+                for rows in batches(self._train.index[order], self.batch_size):
+                    inputs, targets = self._to_device(self._train.batch(rows))
+                    gradient.zero_()
+                    loss = self._loss(module(inputs), targets)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    # All parameters are one vector: SGD is these lines, not a loop over tensors.
+                    if self.weight_decay:
+                        gradient.add_(weights, alpha=self.weight_decay)
+                    if self.momentum:
+                        velocity.mul_(self.momentum).add_(gradient)
+                    weights.sub_(velocity, alpha=learning_rate)
+                    total += loss.item() * len(rows)
+                    seen += len(rows)
+        return total / seen if seen else float("nan")
+
+    def loss(self) -> float:
+        if self._held_out is None or not len(self._held_out):
+            raise DataError("this client has no held-out samples to evaluate a loss on")
+        return evaluate(self.model, self._held_out, self._loss)[1]
+
+    def _to_device(self, pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return pair[0].to(self.model.device), pair[1].to(self.model.device)
+
+
+def evaluate(model: FlatModule, samples: Samples, loss: Loss = cross_entropy) -> tuple[float, float]:
+    """Return (accuracy, mean loss) of the model as it is; statistics, mode and gradients stay untouched."""
+    module, was_training = model.module, model.module.training
+    module.eval()
+    total, correct = 0.0, 0
+    with torch.inference_mode():
+        for rows in torch.split(samples.index, EVALUATION_BATCH):
+            inputs, targets = (part.to(model.device) for part in samples.batch(rows))
+            outputs = module(inputs)
+            total += loss(outputs, targets).item() * len(rows)
+            if outputs.ndim == 2 and not targets.is_floating_point():
+                correct += int((outputs.argmax(1) == targets).sum())
+    module.train(was_training)
+    return correct / len(samples), total / len(samples)
+
+
+class TorchPopulation:
+    """All clients of a simulated federation around one module, on one torch thread.
+
+    `build` draws a fresh module; `clients` holds a (training, held-out) pair of samples for each client.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        clients: Sequence[tuple[Any, Any]],
+        test: Any,
+        *,
+        batch_size: int = 32,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        loss: Loss = cross_entropy,
+    ) -> None:
+        if not clients:
+            raise DataError("a population needs at least one client")
+        # More threads would split sums differently on different machines, and workers already fill the cores.
+        torch.set_num_threads(1)
+        self._build = build
+        self._test = Samples.of(test)
+        self._loss = loss
+        with seeded(0):
+            self._model = FlatModule(build())
+        self._learners = [
+            TorchLearner(
+                self._model,
+                train,
+                held_out,
+                batch_size=batch_size,
+                momentum=momentum,
+                weight_decay=weight_decay,
+                loss=loss,
+            )
+            for train, held_out in clients
+        ]
+
+    @property
+    def layout(self) -> Layout:
+        return self._model.layout
+
+    @property
+    def clients(self) -> int:
+        return len(self._learners)
+
+    @cached_property
+    def flops_per_sample(self) -> float:
+        """Operations of one forward and backward pass, counted by torch while it runs a small batch."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with seeded(0):
+            module = self._build().train()
+            inputs, targets = self._test.batch(self._test.index[:4])
+            with FlopCounterMode(display=False) as counter:
+                self._loss(module(inputs), targets).backward()  # type: ignore[no-untyped-call]
+        return float(counter.get_total_flops()) / len(targets)
+
+    def initial(self, seed: int) -> tuple[FloatVector, FloatVector]:
+        with seeded(derive(seed, "model")):
+            return FlatModule(self._build()).dump()
+
+    def learner(self, client: int) -> TorchLearner:
+        return self._learners[client]
+
+    def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:
+        self._model.load(vector, buffers)
+        return evaluate(self._model, self._test, self._loss)
