@@ -1,0 +1,170 @@
+"""report.html: one page that needs nothing else, drawn by its own script from data inlined below.
+
+The page holds no result of its own: its texts come from `table` and `headline`, its figures from `series`. A
+content security policy forbids every request, so what the page shows is what the run wrote.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from adagq.report import series
+from adagq.report.headline import headline, runner_up
+from adagq.report.palette import PHASE_INKS, PHASES, inks
+from adagq.report.run import Floats, Run
+from adagq.report.summary import Summary, shown
+from adagq.report.table import SPLIT, fastest_method, sheet
+from adagq.report.units import bytes_text, digits, percent, pick_seconds, scale_note, seconds_text
+
+SCRIPTS = ("draw.js", "curves.js", "bars.js", "panels.js", "main.js")
+# cividis: even in lightness, the same for people with and without colour-vision deficiencies
+SHADES = [
+    *("#00224e", "#123570", "#3b496c", "#575d6d", "#707173"),
+    *("#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"),
+]
+
+
+def render(run: Run, summary: Summary) -> str:
+    """The whole page as text."""
+    loader = jinja2.PackageLoader("adagq.report", ".")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["tied"] = lambda text: re.sub(
+        r"(\d) (?=(%|s|min|h|d|kB|MB|GB)(\W|$))", "\\1\u00a0", text
+    )
+    facts = summary["run"]
+    source = loader.get_source
+    return environment.get_template("page.html.j2").render(
+        headline=headline(summary),
+        runner_up=runner_up(summary),
+        tiles=_tiles(summary),
+        facts=facts,
+        scale_note=scale_note(facts["payload_scale"]),
+        target=percent(facts["target"]),
+        sheet=sheet(summary),
+        split=SPLIT,
+        fastest=fastest_method(summary),
+        methods=inks(summary["methods"]),
+        phases=PHASE_INKS,
+        has_ledger=bool(run.ledger),
+        config=run.config_text,
+        command=_command(summary),
+        style=source(environment, "page.css")[0],
+        script="\n".join(source(environment, name)[0] for name in SCRIPTS),
+        data=_script_json(_data(run, summary)),
+    )
+
+
+def _data(run: Run, summary: Summary) -> dict[str, Any]:
+    target = summary["run"]["target"]
+    colours = inks(summary["methods"])
+    return {
+        "target": target,
+        "seeds": summary["run"]["seeds"],
+        "ledgerSeed": run.ledger_seed,
+        "fleetClients": summary["run"]["clients"],
+        "phases": PHASES,
+        "segments": series.SEGMENTS,
+        "shades": SHADES,
+        "methods": [
+            _method(name, record, summary, colours[name]) for name, record in summary["methods"].items()
+        ],
+        "curves": {
+            name: {
+                "seeds": [[_short(times), _short(values, 4)] for times, values in curve.seeds],
+                "grid": _short(curve.grid),
+                "mean": _short(curve.mean, 4),
+                "std": _short(curve.std, 4),
+            }
+            for name, curve in series.curves(run.rows).items()
+        },
+        "heats": {
+            name: {
+                "clients": heat.clients,
+                "rounds": heat.first_rounds,
+                "last": heat.last_round,
+                "values": {key: [_short(line, 3) for line in table] for key, table in heat.values.items()},
+            }
+            for name, heat in series.heats(run).items()
+        },
+        "timelines": {
+            name: [
+                {
+                    "round": line.round,
+                    "clients": line.clients,
+                    "seconds": [_short(client) for client in line.seconds],
+                    "server": _rounded(line.server_seconds),
+                    "total": _rounded(line.round_seconds),
+                }
+                for line in lines
+            ]
+            for name, lines in series.timelines(run, target).items()
+        },
+    }
+
+
+def _method(name: str, record: dict[str, Any], summary: Summary, ink: Any) -> dict[str, Any]:
+    numbers = shown(record)
+    keys = ("seconds", "rounds", "upload_bytes", "download_bytes", *(f"{phase}_seconds" for phase in PHASES))
+    return {
+        "name": name,
+        "dash": ink.dash,
+        "width": ink.width,
+        "reference": name == summary["run"]["reference"],
+        "reached": record["reached"],
+        "means": {key: _rounded(numbers[key]["mean"]) for key in keys},
+        "stds": {key: _rounded(numbers[key]["std"]) for key in keys},
+    }
+
+
+def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
+    """Value, label and remark of the few numbers that stand beside the headline."""
+    best = fastest_method(summary)
+    if best is None:
+        return []
+    record, run = summary["methods"][best], summary["run"]
+    seconds, speedup, tax = record["seconds"], record["speedup"], record["tax"]
+    unit, size = pick_seconds([seconds["mean"]])
+    spread = _plus(lambda std: f"{digits(std / size, 2)} {unit}", seconds["std"])
+    tiles = [(seconds_text(seconds["mean"]), f"to {percent(run['target'])}", spread)]
+    if speedup["mean"] is not None and best != run["baseline"]:
+        label = f"speed-up over {run['baseline']}"
+        tiles.append((f"{speedup['mean']:.2f} ×", label, _plus("{:.2f}".format, speedup["std"])))
+    if tax["mean"] is not None:
+        label = "communication tax (limit: 1)"
+        tiles.append((f"{tax['mean']:.3f}", label, _plus("{:.3f}".format, tax["std"])))
+    up, down = record["upload_bytes"]["mean"], record["download_bytes"]["mean"]
+    tiles.append((bytes_text(up), "uploaded per client", f"{bytes_text(down)} downloaded"))
+    return tiles
+
+
+def _plus(text: Callable[[float], str], std: float) -> str:
+    return f"± {text(std)}" if std else ""
+
+
+def _command(summary: Summary) -> str:
+    run = summary["run"]
+    methods = [name for name in summary["methods"] if name != run["reference"]]
+    if len(summary["methods"]) == 1:
+        return "adagq train config.toml"
+    return f"adagq compare config.toml --methods {','.join(methods)} --seeds {len(run['seeds'])}"
+
+
+def _rounded(value: float | None, significant: int = 5) -> float | int | None:
+    if value is None or not np.isfinite(value):
+        return None
+    short = float(f"{value:.{significant}g}")
+    return int(short) if short.is_integer() else short
+
+
+def _short(values: Floats | Iterable[float], significant: int = 5) -> list[float | int | None]:
+    return [_rounded(float(value), significant) for value in values]
+
+
+def _script_json(data: dict[str, Any]) -> str:
+    """JSON that cannot end its script element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,157 @@
+"""A run directory as the report reads it: config, rows, and of the ledger only what is drawn.
+
+    config.toml     resolved settings           (optional: a report can be rebuilt from rows and a target)
+    rows.jsonl      one row per method, seed and round
+    ledger.jsonl    one row per client and round (optional: without it there are no heat maps and timelines)
+    summary.json    the facts of the run, written by `summarize`
+
+The row schemas are in docs/architecture.md. A last line that a killed run left torn is dropped; any other
+line that is not JSON is an error, because a report must not silently leave rounds out.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.errors import CheckpointError, ConfigError
+
+Row = Mapping[str, Any]
+Floats = NDArray[np.float64]
+LEDGER_COLUMNS = (
+    "round",
+    "client",
+    "levels",
+    "upload_bytes",
+    "download_bytes",
+    "download_seconds",
+    "compute_seconds",
+    "upload_seconds",
+    "waiting_seconds",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run left behind. `ledger` holds, for each method, the columns of its first seed."""
+
+    directory: Path
+    rows: list[Row]
+    ledger: dict[str, dict[str, Floats]]
+    ledger_seed: int | None
+    clients: int | None  # distinct clients in the ledger
+    config_text: str
+    facts: dict[str, Any]  # target, payload_scale, task, fleet, as far as they are written down
+
+
+def load(run_dir: Path | str) -> Run:
+    """Read a run directory; CheckpointError if it holds no rows or a damaged file."""
+    directory = Path(run_dir)
+    path = directory / "rows.jsonl"
+    if not path.is_file():
+        raise CheckpointError(f"{directory} is not a run directory: it has no rows.jsonl")
+    rows: list[Row] = list(read_lines(path))
+    if not rows:
+        raise CheckpointError(f"{path} holds no rows yet: no round was finished")
+    try:
+        seed = min(int(row["seed"]) for row in rows)
+        for row in rows:
+            _ = row["method"], row["round"], row["seconds"]
+    except KeyError as missing:
+        raise CheckpointError(f"{path}: a row lacks the key {missing}") from None
+    ledger, clients = _read_ledger(directory / "ledger.jsonl", seed)
+    config = directory / "config.toml"
+    config_text = config.read_text(encoding="utf-8") if config.is_file() else ""
+    return Run(directory, rows, ledger, seed, clients, config_text, _facts(directory, config_text))
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Every object of a .jsonl file, one at a time."""
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                if not line.endswith("\n"):
+                    return
+                raise CheckpointError(f"{path}, line {number}: not JSON ({error.msg})") from None
+
+
+def number(value: Any) -> float | None:
+    """A finite float, or None for null, NaN and infinity: the ways in which a row says "unknown"."""
+    if value is None:
+        return None
+    result = float(value)
+    return result if math.isfinite(result) else None
+
+
+def _read_ledger(path: Path, seed: int) -> tuple[dict[str, dict[str, Floats]], int | None]:
+    if not path.is_file():
+        return {}, None
+    columns: dict[str, list[tuple[float, ...]]] = {}
+    clients: set[int] = set()
+    for row in read_lines(path):
+        clients.add(int(row["client"]))
+        if row["seed"] != seed:
+            continue
+        values = (number(row.get(name)) for name in LEDGER_COLUMNS)
+        columns.setdefault(row["method"], []).append(tuple(math.nan if v is None else v for v in values))
+    tables = {method: np.asarray(values, dtype=np.float64) for method, values in columns.items()}
+    ledger = {
+        method: {name: table[:, place] for place, name in enumerate(LEDGER_COLUMNS)}
+        for method, table in tables.items()
+    }
+    return ledger, len(clients) or None
+
+
+def _facts(directory: Path, config_text: str) -> dict[str, Any]:
+    """The run's own summary knows best; a config alone is searched for the same names at any depth."""
+    try:
+        config = tomllib.loads(config_text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{directory / 'config.toml'}: {error}") from None
+    facts: dict[str, Any] = {}
+    for key in ("target", "payload_scale"):
+        found = number(_find(config, key))
+        if found is not None:
+            facts[key] = found
+    facts["task"] = _describe(config, ("task", "data", "dataset", "model", "learner"))
+    facts["fleet"] = _describe(config, ("fleet",))
+    summary = directory / "summary.json"
+    if summary.is_file():
+        try:
+            known = json.loads(summary.read_text(encoding="utf-8")).get("run", {})
+        except (json.JSONDecodeError, AttributeError):
+            known = {}  # it is rebuilt anyway
+        facts |= {key: known[key] for key in ("target", "payload_scale", "task", "fleet") if known.get(key)}
+    return facts
+
+
+def _find(tree: Mapping[str, Any], key: str) -> Any:
+    if key in tree and not isinstance(tree[key], dict):
+        return tree[key]
+    below = (_find(value, key) for value in tree.values() if isinstance(value, dict))
+    return next((value for value in below if value is not None), None)
+
+
+def _describe(config: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    """`fleet = "paper"` as it is; a table by its name or kind, else by its first few plain values."""
+    words: list[str] = []
+    for key in keys:
+        value = config.get(key)
+        if isinstance(value, dict):
+            name = value.get("name") or value.get("kind")
+            plain = [f"{k}={v}" for k, v in value.items() if isinstance(v, str | int | float) and v != ""]
+            texts = [str(v) for v in value.values() if isinstance(v, str) and v]
+            words.append(str(name or ", ".join((texts or plain)[:4])))
+        elif isinstance(value, str):
+            words.append(value)
+    return ", ".join(word for word in words if word)

@@ -1,0 +1,154 @@
+"""What the figures draw, bounded in size: curves, heat maps and timelines cut down to what a screen can show.
+
+Both the page and the figures for papers draw from here, so they cannot disagree. A run of any length and any
+number of clients gives at most POINTS points per curve, BINS columns and CLIENTS lines per heat map, and
+CLIENTS bars per timeline.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from adagq.report.palette import REFERENCE, ordered
+from adagq.report.run import Floats, Row, Run, number
+from adagq.report.summary import by_seed, target_index
+
+POINTS, BINS, CLIENTS = 160, 120, 40
+HEAT = ("levels", "upload_bytes", "waiting_seconds")
+SEGMENTS = ("download", "compute", "upload", "waiting")  # in the order in which a round goes
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracy over virtual time. `grid`, `mean`, `std` span the time that all seeds share."""
+
+    seeds: list[tuple[Floats, Floats]]
+    grid: Floats
+    mean: Floats
+    std: Floats
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Values per client (slowest uplink first) and bin of rounds; NaN where there is none."""
+
+    clients: list[int]
+    first_rounds: list[int]
+    last_round: int
+    values: dict[str, Floats]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One round: for each client (slowest uplink first) its seconds in the order of SEGMENTS."""
+
+    round: int
+    clients: list[int]
+    seconds: Floats
+    server_seconds: float
+    round_seconds: float
+
+
+def curves(rows: Sequence[Row]) -> dict[str, Curve]:
+    """One curve per method that has any accuracy at all."""
+    runs = by_seed(rows)
+    result: dict[str, Curve] = {}
+    for method in ordered(runs):
+        seeds = [_points(run) for run in runs[method].values()]
+        seeds = [(times, accuracies) for times, accuracies in seeds if times.size]
+        if not seeds:
+            continue
+        start, end = max(t[0] for t, _ in seeds), min(t[-1] for t, _ in seeds)
+        longest = max(t.size for t, _ in seeds)
+        grid = np.linspace(start, end, min(POINTS, longest)) if end > start else np.array([start])
+        values = np.stack([np.interp(grid, times, accuracies) for times, accuracies in seeds])
+        std = values.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(grid.size)
+        result[method] = Curve([_thin(*seed) for seed in seeds], grid, values.mean(axis=0), std)
+    return result
+
+
+def heats(run: Run) -> dict[str, Heat]:
+    """One heat map per method of the ledger, for its first seed."""
+    clients = _shown_clients(run)
+    return {method: _heat(run.ledger[method], clients) for method in ordered(run.ledger)}
+
+
+def timelines(run: Run, target: float) -> dict[str, list[Timeline]]:
+    """The second round (the first that knows its clients), one half-way and the last one until the target."""
+    clients = _shown_clients(run)
+    runs = by_seed(run.rows)
+    result: dict[str, list[Timeline]] = {}
+    for method in ordered(run.ledger):
+        rows = runs.get(method, {}).get(run.ledger_seed or 0, [])
+        if not rows:
+            continue
+        place = target_index(rows, target)
+        last = len(rows) - 1 if place is None else place
+        first = min(1, last)
+        picks = (first, (first + last) // 2, last)
+        result[method] = [_timeline(run.ledger[method], rows[pick], clients) for pick in picks]
+    return result
+
+
+def _points(run: Sequence[Row]) -> tuple[Floats, Floats]:
+    every = ((float(row["seconds"]), number(row.get("accuracy"))) for row in run)
+    known = [(seconds, value) for seconds, value in every if value is not None]
+    pairs = np.asarray(known, dtype=np.float64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _thin(times: Floats, values: Floats) -> tuple[Floats, Floats]:
+    keep = np.unique(np.linspace(0, times.size - 1, min(POINTS, times.size)).round().astype(int))
+    return times[keep], values[keep]
+
+
+def _shown_clients(run: Run) -> list[int]:
+    """Clients by their uplink, slowest first, evenly thinned to CLIENTS: the same for all methods."""
+    slowness: dict[int, list[float]] = {}
+    for method, table in run.ledger.items():
+        sent = table["upload_bytes"] > 0
+        cost = np.divide(table["upload_seconds"], table["upload_bytes"], where=sent, out=np.zeros(sent.size))
+        if method == REFERENCE or not np.nansum(cost):
+            cost = np.zeros(sent.size)  # free links tell nothing about the fleet
+        ids, inverse = np.unique(table["client"].astype(int), return_inverse=True)
+        means = np.bincount(inverse, np.nan_to_num(cost)) / np.bincount(inverse)
+        for client, mean in zip(ids.tolist(), means.tolist(), strict=True):
+            slowness.setdefault(client, []).append(mean / (means.max() or 1.0))
+    order = sorted(slowness, key=lambda client: (-float(np.mean(slowness[client])), client))
+    keep = np.unique(np.linspace(0, len(order) - 1, min(CLIENTS, len(order))).round().astype(int))
+    return [order[place] for place in keep] if order else []
+
+
+def _heat(table: Mapping[str, Floats], clients: Sequence[int]) -> Heat:
+    rounds = table["round"].astype(int)
+    first, last = int(rounds.min()), int(rounds.max())
+    edges = np.unique(np.linspace(first, last + 1, min(BINS, last - first + 1) + 1).round().astype(int))
+    columns = np.searchsorted(edges, rounds, side="right") - 1
+    rank = {client: place for place, client in enumerate(clients)}
+    lines = np.array([rank.get(client, -1) for client in table["client"].astype(int).tolist()])
+    shape = (len(clients), edges.size - 1)
+    values: dict[str, Floats] = {}
+    for name in HEAT:
+        use = (lines >= 0) & np.isfinite(table[name])
+        if name == "levels":
+            use &= table[name] > 0  # 0 means: a codec without levels
+        cells = lines[use] * shape[1] + columns[use]
+        count = np.bincount(cells, minlength=shape[0] * shape[1])
+        total = np.bincount(cells, table[name][use], minlength=shape[0] * shape[1])
+        mean = np.divide(total, count, where=count > 0, out=np.full(total.size, np.nan))
+        values[name] = mean.reshape(shape)
+    return Heat(list(clients), edges[:-1].tolist(), last, values)
+
+
+def _timeline(table: Mapping[str, Floats], row: Row, clients: Sequence[int]) -> Timeline:
+    here = table["round"] == int(row["round"])
+    seconds = np.stack([np.nan_to_num(table[f"{name}_seconds"][here]) for name in SEGMENTS], axis=1)
+    place = {client: index for index, client in enumerate(table["client"][here].astype(int).tolist())}
+    present = [client for client in clients if client in place]
+    chosen = seconds[[place[client] for client in present]] if present else np.zeros((0, len(SEGMENTS)))
+    server = number(row.get("server_seconds")) or 0.0
+    total = number(row.get("round_seconds"))
+    if total is None:
+        total = float(chosen.sum(axis=1).max(initial=0.0)) + server
+    return Timeline(int(row["round"]), present, chosen, server, total)

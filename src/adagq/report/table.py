@@ -1,0 +1,152 @@
+"""The comparison as a table: the same cells for the terminal (rich) and for the page.
+
+A cell is the mean and, below or beside it, the standard deviation over seeds. A method that misses the target
+says so and shows where it got: its best accuracy, and what it spent on the way in the columns of the others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from adagq.report.summary import Summary, shown
+from adagq.report.units import Unit, digits, percent, pick_bytes, pick_seconds, scale_note, seconds_text
+
+ONE: Unit = ("", 1.0)
+SPLIT = ("compute", "upload", "download", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    mean: str
+    std: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One method: its cells by column; `missed` says how, empty if every seed reached the target."""
+
+    method: str
+    cells: tuple[Cell, ...]
+    missed: str
+    never: bool  # no seed reached the target: the cells show what was spent in vain
+    reference: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+def sheet(summary: Summary) -> Sheet:
+    """All texts of the table, in one unit per kind of column."""
+    run, methods = summary["run"], summary["methods"]
+    records = {name: shown(record) for name, record in methods.items()}
+    total = pick_seconds(record["seconds"]["mean"] for record in records.values())
+    data = pick_bytes(
+        record[key]["mean"] for record in records.values() for key in ("upload_bytes", "download_bytes")
+    )
+    columns = [
+        ("rounds", "rounds", ONE),
+        (f"up {data[0]}", "upload_bytes", data),
+        (f"down {data[0]}", "download_bytes", data),
+        (f"time {total[0]}", "seconds", total),
+        *((f"{phase} {total[0]}", f"{phase}_seconds", total) for phase in SPLIT),
+        ("tax", "tax", ONE),
+        (f"speed-up vs {run['baseline']}", "speedup", ONE),
+    ]
+    lines = tuple(
+        Line(
+            name,
+            tuple(_cell(records[name], record, key, unit) for _, key, unit in columns),
+            missed_text(record, run["target"]),
+            record["reached"] == 0,
+            name == run["reference"],
+        )
+        for name, record in methods.items()
+    )
+    count = len(run["seeds"])
+    spread = f"mean ± standard deviation over {count} seeds" if count > 1 else "one seed"
+    notes = [
+        f"Data per client; {spread}. Compute, upload, download and waiting are a client's mean; "
+        "with the server's own time they add up to the total.",
+        f"Tax: time over that of {run['reference']}, the same fleet with free links and one-epoch rounds.",
+        scale_note(run["payload_scale"]),
+    ]
+    title = f"Until {percent(run['target'])} accuracy"
+    return Sheet(title, tuple(name for name, _, _ in columns), lines, tuple(note for note in notes if note))
+
+
+def missed_text(record: Mapping[str, Any], target: float) -> str:
+    """Where a method that missed the target got; empty if all seeds reached it."""
+    if record["missed"] is None:
+        return ""
+    best, spent = record["missed"]["best_accuracy"]["mean"], record["missed"]["seconds"]["mean"]
+    total = len(record["per_seed"])
+    count = sum(not seed["reached"] for seed in record["per_seed"].values())
+    who = "" if count == total else f" with {count} of {total} seeds"
+    return f"missed {percent(target)}{who}: got to {percent(best, 2)} in {seconds_text(spent)}"
+
+
+def summary_table(summary: Summary) -> Table:
+    """The table for the terminal; it fits in 80 columns because deviations stand below their means."""
+    page = sheet(summary)
+    missed = [f"{line.method} {line.missed}." for line in page.lines if line.missed]
+    table = Table(
+        title=page.title,
+        caption="\n".join([*missed, *page.notes]),
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+        show_edge=False,
+        title_style="bold",
+    )
+    table.add_column("method", no_wrap=True)
+    for name in page.columns:
+        heading = name.replace("download", "down-load").replace("waiting", "wait-ing").split(" vs ")[0]
+        table.add_column(heading.replace("-", "-\n").replace(" ", "\n"), justify="right", no_wrap=True)
+    fastest = fastest_method(summary)
+    for line in page.lines:
+        style = "bold" if line.method == fastest else "dim" if line.reference or line.never else ""
+        label = Text(line.method, style=style)
+        if line.missed:
+            best = summary["methods"][line.method]["missed"]["best_accuracy"]["mean"]
+            label.append(f"\nmissed {percent(best).replace(' ', '')}", style="yellow")
+        table.add_row(label, *(_stacked(cell, style) for cell in line.cells))
+    return table
+
+
+def fastest_method(summary: Summary) -> str | None:
+    """The method, not the reference, whose every seed reached the target and that needed the least time."""
+    times = {
+        name: record["seconds"]["mean"]
+        for name, record in summary["methods"].items()
+        if record["reached"] == 1 and name != summary["run"]["reference"]
+    }
+    return min(times, key=times.__getitem__, default=None)
+
+
+def _stacked(cell: Cell, style: str) -> Text:
+    text = Text(cell.mean, style=style)
+    if cell.std:
+        text.append(f"\n{cell.std}", style="dim")
+    return text
+
+
+def _cell(numbers: Mapping[str, Any], record: Mapping[str, Any], key: str, unit: Unit) -> Cell:
+    spread = numbers.get(key) or {"mean": None, "std": None}
+    prefix = ""
+    if key == "speedup" and spread["mean"] is None and record["speedup_at_least"]["mean"] is not None:
+        spread, prefix = record["speedup_at_least"], "≥ "
+    if spread["mean"] is None:
+        return Cell("–")
+    mean = digits(spread["mean"] / unit[1])
+    decimals = len(mean.partition(".")[2])
+    std = f"±{spread['std'] / unit[1]:.{decimals}f}" if spread["std"] else ""
+    return Cell(f"{prefix}{mean}{'×' if key == 'speedup' else ''}", std)
