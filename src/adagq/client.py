@@ -33,6 +33,11 @@ class Learner(Protocol):
         """Training samples of this client: its weight in the average."""
         ...
 
+    @property
+    def held_out(self) -> int:
+        """Samples that `loss` goes through: what a probe costs."""
+        ...
+
     def load(self, vector: FloatVector, buffers: FloatVector) -> None:
         """Set the model to these parameters and buffers."""
         ...
@@ -70,8 +75,13 @@ class Population(Protocol):
 
     def learner(self, client: int) -> Learner: ...
 
-    def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:
-        """Return (accuracy, loss) on the common test set."""
+    @property
+    def test_samples(self) -> int: ...
+
+    def evaluate(
+        self, vector: FloatVector, buffers: FloatVector, first: int = 0, last: int | None = None
+    ) -> tuple[float, float]:
+        """Return (accuracy, loss) on the common test set, or on its samples `first` … `last` - 1."""
         ...
 
 

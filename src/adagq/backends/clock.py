@@ -1,20 +1,26 @@
 """The virtual clock: when each step of a round happens, from sizes, rates and work alone (spec section 3).
 
-    start ── download ── probe ── train ── encode ── upload ──┐ server: decode in order of arrival, encode the
-    aggregate
-             every client reports ──→ server decides ─────┘ (3b overlaps with 3a; encoding waits for the later
-             of both)
+    client   download ─ decode ─ probe ─ train ──┬─ encode ─ upload ─┐
+    server                        └ all reports ─ decide ─┘          └ decode in order of arrival, encode the
+    mean
 
-Nothing here reads the machine's clock. With `payload_scale` the body of every payload counts that many times,
-its frame header once; controllers, ledger and rows see these link bytes, clients see their real ones.
+Step 3b overlaps with 3a: encoding begins when both are done. Nothing here reads the machine's clock. With
+`payload_scale` the body of every payload counts that many times, its frame header once; controllers, ledger
+and rows see these link bytes, clients see their real ones. Floats as they are take no time to encode; every
+other codec takes the device's seconds per element, and the server's core is twice as fast.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from adagq.codecs.wire import HEADER
-from adagq.messages import Sync, Update
+from adagq.fleet import Fleet
+from adagq.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_ELEMENT
+from adagq.messages import Receipt, Sync, Task, Update
+from adagq.rounds import Closing
 
 FRAME_BYTES = HEADER.size + 8  # of a payload with one section
+SERVER_SPEED = 2.0  # of the server's core, in devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +53,104 @@ class Scale:
         """Return the update's rate curve as link bits, its buffers included."""
         extra = len(update.buffers)
         return tuple(8.0 * self.link_bytes(bits / 8 + extra, 1 + bool(extra)) for bits in update.rate_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A client that has been synchronised and has probed."""
+
+    download_bytes: int
+    download_seconds: float
+    probe_seconds: float  # decoding included
+
+
+@dataclass
+class Clock:
+    """Virtual time of one run. `fleet` is calibrated to the data and the model."""
+
+    fleet: Fleet
+    scale: Scale
+    elements: float  # of the model that the payloads stand for
+    held_out: Sequence[int]  # samples that each client probes on
+    decodes_downlink: bool  # whether the aggregate arrives in a codec that takes time
+    encodes_uplink: bool
+    now: float = 0.0
+    _begun: dict[int, _Begun] = field(default_factory=dict)
+    _decided: float = 0.0
+    _receipts: list[tuple[float, Receipt]] = field(default_factory=list)  # with the second of arrival
+
+    def begin(self, syncs: Sequence[Sync]) -> None:
+        """Steps 1 and 2: every client downloads and, where asked, probes; then the server can decide."""
+        self._receipts.clear()
+        self._begun = {sync.client: self._begin(sync) for sync in syncs}
+        reported = [self._begun[sync.client] for sync in syncs if sync.probing]
+        self._decided = self.now + max((b.download_seconds + b.probe_seconds for b in reported), default=0.0)
+
+    def _begin(self, sync: Sync) -> _Begun:
+        client = self.fleet.clients[sync.client]
+        nbytes = self.scale.sync(sync)
+        download_seconds = client.downlink.seconds(nbytes, self.now, sync.round)
+        decodes = len(sync.payloads) if self.decodes_downlink and not sync.full else 0
+        seconds = decodes * client.device.decode_seconds(self.elements)
+        if sync.probing:
+            requantized = 0 if sync.probe_levels is None else 2
+            passes = 1 + max(1, requantized) + (sync.probe_noise > 0)
+            seconds += client.device.probe_seconds(self.held_out[sync.client], passes, sync.round)
+            codec_seconds = client.device.encode_seconds(self.elements) + client.device.decode_seconds(
+                self.elements
+            )
+            seconds += requantized * codec_seconds
+        return _Begun(nbytes, download_seconds, seconds)
+
+    def arrived(self, task: Task, update: Update) -> None:
+        """Steps 3 to 5: train, wait for the decision if need be, encode, upload."""
+        client, begun = self.fleet.clients[task.client], self._begun[task.client]
+        train_seconds = client.device.train_seconds(update.examples, task.epochs, task.round)
+        encode_seconds = client.device.encode_seconds(self.elements) if self.encodes_uplink else 0.0
+        compute_seconds = begun.probe_seconds + train_seconds + encode_seconds
+        trained = self.now + begun.download_seconds + begun.probe_seconds + train_seconds
+        encoded = max(trained, self._decided) + encode_seconds
+        nbytes = self.scale.update(update)
+        upload_seconds = client.uplink.seconds(nbytes, encoded, task.round)
+        receipt = Receipt(
+            client=task.client,
+            round=task.round,
+            examples=update.examples,
+            levels=update.levels,
+            upload_bytes=nbytes,
+            download_bytes=begun.download_bytes,
+            energy=update.energy,
+            error_energy=update.error_energy,
+            rate_bits=self.scale.rate_bits(update),
+            train_loss=update.train_loss,
+            download_seconds=begun.download_seconds,
+            compute_seconds=compute_seconds,
+            upload_seconds=upload_seconds,
+            waiting_seconds=0.0,  # known when the last one has arrived
+        )
+        self._receipts.append((encoded + upload_seconds, receipt))
+
+    def close(self) -> Closing:
+        """Step 6: the server decodes payload after payload as they arrive, then encodes the mean."""
+        decode_seconds = (
+            DECODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.encodes_uplink else 0.0
+        )
+        encode_seconds = (
+            ENCODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.decodes_downlink else 0.0
+        )
+        free = last = self.now
+        for arrival in sorted(second for second, _ in self._receipts):
+            last = arrival
+            free = max(free, arrival) + decode_seconds
+        server_seconds = free - last + encode_seconds + self.fleet.server_seconds
+        start, self.now = self.now, last + server_seconds
+        return Closing(
+            receipts=tuple(_with_waiting(receipt, last - start) for _, receipt in self._receipts),
+            round_seconds=self.now - start,
+            server_seconds=server_seconds,
+        )
+
+
+def _with_waiting(receipt: Receipt, seconds: float) -> Receipt:
+    busy = receipt.download_seconds + receipt.compute_seconds + receipt.upload_seconds
+    return replace(receipt, waiting_seconds=max(seconds - busy, 0.0))

@@ -1,38 +1,22 @@
-"""Worker processes that play clients: one population, one model copy and one torch thread each.
-
-    with open_pool(workers=2) as pool:
-        pool.prepare(recipe, layout)               # every worker builds the population
-        pool.broadcast(copy)                       # once a round, through shared memory
-        for update in pool.run("work", tasks): …   # results in the order of the tasks, whoever finished first
+"""Workers play clients: one population, one model copy and one torch thread each.
 
 A client has no state of its own but the residual of error feedback, which lives in a file that all workers
-map; so any worker may play any client, and results do not depend on how many there are. One worker is this
-process itself.
+map; so any worker may play any client, and results do not depend on how many workers there are.
 """
 
-import contextlib
-import multiprocessing
-import signal
 import sys
-import tempfile
-import traceback
-from collections import deque
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.shared_memory import SharedMemory
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from adagq.client import Copy, Population, probe, work
-from adagq.errors import AdagqError, NonFiniteError
+from adagq.errors import NonFiniteError
 from adagq.messages import Report, Sync, Task, Update
-from adagq.vectors import FloatVector, Layout
-
-QUEUED = 2  # jobs a worker holds: one running, one waiting, so that it never waits for the server
-AHEAD = 8  # jobs per worker that may be finished before their turn: bounds the payloads held back
+from adagq.vectors import Layout
 
 
 class Recipe(Protocol):
@@ -69,10 +53,10 @@ class Worker:
             rows[task.client] = rest
         return update
 
-    def evaluate(self, _: None) -> tuple[float, float]:
-        """Return (accuracy, loss) of the model that was broadcast."""
+    def evaluate(self, samples: tuple[int, int]) -> tuple[float, float]:
+        """Return (accuracy, loss) of the model that was broadcast, on these test samples."""
         model = self._model()
-        return self._clients().evaluate(model.vector, model.buffers)
+        return self._clients().evaluate(model.vector, model.buffers, *samples)
 
     def _clients(self) -> Population:
         assert self.population is not None, "prepare the pool first"
@@ -87,215 +71,42 @@ class Worker:
         return np.memmap(self.residuals, np.float32, "r+", shape=shape)
 
 
-class Pool(Protocol):
+class Pool(ABC):
     """Worker processes, or this process alone."""
 
-    residuals: Path
+    def __init__(self, residuals: Path) -> None:
+        self.residuals = residuals
 
-    def prepare(self, recipe: Recipe, layout: Layout) -> None: ...
+    def clear_residuals(self, elements: int) -> None:
+        """Forget every client's residual; the file is sparse and takes no room until there is one."""
+        with self.residuals.open("wb") as file:
+            file.truncate(4 * elements)
 
-    def broadcast(self, copy: Copy) -> None: ...
+    @abstractmethod
+    def prepare(self, recipe: Recipe, layout: Layout) -> None:
+        """Have every worker build the population."""
 
+    @abstractmethod
+    def broadcast(self, copy: Copy) -> None:
+        """Give every worker the model."""
+
+    @abstractmethod
     def run(self, kind: str, items: Sequence[Any]) -> Iterator[Any]:
         """Call the workers' method `kind` on every item; yield the results in order."""
-        ...
 
 
-@dataclass
-class Alone:
+class Alone(Pool):
     """This process plays all clients: nothing to start, nothing to copy."""
 
-    residuals: Path
-    worker: Worker = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.worker = Worker(self.residuals)
+    def __init__(self, residuals: Path) -> None:
+        super().__init__(residuals)
+        self._worker = Worker(residuals)
 
     def prepare(self, recipe: Recipe, layout: Layout) -> None:
-        self.worker.prepare(recipe)
+        self._worker.prepare(recipe)
 
     def broadcast(self, copy: Copy) -> None:
-        self.worker.copy = copy
+        self._worker.copy = copy
 
     def run(self, kind: str, items: Sequence[Any]) -> Iterator[Any]:
-        return map(getattr(self.worker, kind), items)
-
-
-class Processes:
-    """Several processes, one pipe each: models go out through shared memory, payloads come back in pipes."""
-
-    def __init__(self, residuals: Path, workers: int) -> None:
-        self.residuals = residuals
-        self._board: Board | None = None
-        kinds = multiprocessing.get_all_start_methods()
-        context: Any = multiprocessing.get_context("forkserver" if "forkserver" in kinds else "spawn")
-        with contextlib.suppress(AttributeError):
-            context.set_forkserver_preload(["torch", __name__])
-        self._pipes: list[Connection] = []
-        self._processes = []
-        for _ in range(workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, residuals), daemon=True)
-            process.start()
-            theirs.close()
-            self._pipes.append(ours)
-            self._processes.append(process)
-
-    def prepare(self, recipe: Recipe, layout: Layout) -> None:
-        self._drop_board()
-        self._board = Board.create(layout)
-        self._tell_all("attach", self._board.name, layout)
-        self._tell_all("prepare", recipe)
-
-    def broadcast(self, copy: Copy) -> None:
-        assert self._board is not None, "prepare the pool first"
-        self._board.write(copy)
-        self._tell_all("read", copy.version)
-
-    def run(self, kind: str, items: Sequence[Any]) -> Iterator[Any]:
-        held: dict[Connection, deque[int]] = {pipe: deque() for pipe in self._pipes}
-        results: dict[int, Any] = {}
-        sent = done = 0
-        while done < len(items):
-            for _ in range(QUEUED):
-                for pipe, queue in held.items():
-                    if len(queue) < QUEUED and sent < min(len(items), done + AHEAD * len(held)):
-                        self._send(pipe, (kind, items[sent]))
-                        queue.append(sent)
-                        sent += 1
-            for ready in wait([pipe for pipe, queue in held.items() if queue]):
-                pipe = ready  # type: ignore[assignment]
-                results[held[pipe].popleft()] = self._receive(pipe)
-            while done in results:
-                yield results.pop(done)
-                done += 1
-
-    def close(self) -> None:
-        for pipe in self._pipes:
-            pipe.close()  # the worker's end of the line: it leaves
-        for process in self._processes:
-            process.join(timeout=2)
-            if process.is_alive():
-                process.kill()
-        self._drop_board()
-
-    def _tell_all(self, kind: str, *arguments: Any) -> None:
-        for pipe in self._pipes:
-            self._send(pipe, (kind, *arguments))
-        for pipe in self._pipes:
-            self._receive(pipe)
-
-    def _send(self, pipe: Connection, message: tuple[Any, ...]) -> None:
-        try:
-            pipe.send(message)
-        except OSError:
-            raise self._died(pipe) from None
-
-    def _receive(self, pipe: Connection) -> Any:
-        try:
-            result = pipe.recv()
-        except (EOFError, OSError):
-            raise self._died(pipe) from None
-        if isinstance(result, AdagqError):
-            raise result
-        if isinstance(result, _Crash):
-            raise RuntimeError(f"a worker process failed:\n{result.trace}")
-        return result
-
-    def _died(self, pipe: Connection) -> AdagqError:
-        process = self._processes[self._pipes.index(pipe)]
-        process.join(timeout=1)
-        return AdagqError(
-            f"worker process {process.pid} ended (exit code {process.exitcode}); out of memory?"
-        )
-
-    def _drop_board(self) -> None:
-        if self._board is not None:
-            self._board.close(unlink=True)
-            self._board = None
-
-
-@dataclass
-class Board:
-    """Shared memory that holds one `Copy`, but for its vector, which follows from the others."""
-
-    memory: SharedMemory
-    layout: Layout
-
-    @classmethod
-    def create(cls, layout: Layout) -> "Board":
-        floats = 2 * (layout.elements + layout.buffer_elements)
-        return cls(SharedMemory(create=True, size=max(4 * floats, 1)), layout)
-
-    @property
-    def name(self) -> str:
-        return self.memory.name
-
-    def parts(self) -> list[FloatVector]:
-        d, b = self.layout.elements, self.layout.buffer_elements
-        floats = np.ndarray(2 * (d + b), np.float32, self.memory.buf)
-        return np.split(floats, [d, 2 * d, 2 * d + b])
-
-    def write(self, copy: Copy) -> None:
-        held = (copy.previous, copy.aggregate, copy.previous_buffers, copy.buffers)
-        for part, array in zip(self.parts(), held, strict=True):
-            part[:] = array
-
-    def read(self, version: int) -> Copy:
-        previous, aggregate, previous_buffers, buffers = (part.copy() for part in self.parts())
-        return Copy(version, previous - aggregate, buffers, aggregate, previous, previous_buffers)
-
-    def close(self, unlink: bool = False) -> None:
-        self.memory.close()
-        if unlink:
-            self.memory.unlink()
-
-
-@dataclass(frozen=True, slots=True)
-class _Crash:
-    trace: str
-
-
-def _serve(pipe: Connection, residuals: Path) -> None:
-    """The life of a worker process: one message, one reply, until the line is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    worker, board = Worker(residuals), None
-    while True:
-        try:
-            kind, *arguments = pipe.recv()
-        except (EOFError, OSError):
-            return
-        reply: Any = None
-        try:
-            if kind == "attach":
-                if board is not None:
-                    board.close()
-                board = Board(SharedMemory(arguments[0]), arguments[1])
-            elif kind == "read":
-                assert board is not None, "attach first"
-                worker.copy = board.read(arguments[0])
-            else:
-                reply = getattr(worker, kind)(*arguments)
-        except AdagqError as error:
-            reply = error
-        except Exception:
-            reply = _Crash(traceback.format_exc())
-        try:
-            pipe.send(reply)
-        except OSError:
-            return
-
-
-@contextlib.contextmanager
-def open_pool(workers: int) -> Iterator[Pool]:
-    """Start the workers and end them with the block."""
-    with tempfile.TemporaryDirectory(prefix="adagq-") as folder:
-        residuals = Path(folder) / "residuals"
-        if workers <= 1:
-            yield Alone(residuals)
-            return
-        pool = Processes(residuals, workers)
-        try:
-            yield pool
-        finally:
-            pool.close()
+        return map(getattr(self._worker, kind), items)

@@ -124,6 +124,10 @@ class TorchLearner:
     def examples(self) -> int:
         return len(self._train)
 
+    @property
+    def held_out(self) -> int:
+        return 0 if self._held_out is None else len(self._held_out)
+
     def load(self, vector: FloatVector, buffers: FloatVector) -> None:
         self.model.load(vector, buffers)
 
@@ -243,9 +247,16 @@ class TorchPopulation:
         with seeded(derive(seed, "model")):
             return FlatModule(self._build()).dump()
 
+    @property
+    def test_samples(self) -> int:
+        return len(self._test)
+
     def learner(self, client: int) -> TorchLearner:
         return self._learners[client]
 
-    def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:
+    def evaluate(
+        self, vector: FloatVector, buffers: FloatVector, first: int = 0, last: int | None = None
+    ) -> tuple[float, float]:
         self._model.load(vector, buffers)
-        return evaluate(self._model, self._test, self._loss)
+        samples = self._test if last is None else self._test.take(torch.arange(first, last))
+        return evaluate(self._model, samples, self._loss)

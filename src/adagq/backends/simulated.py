@@ -1,0 +1,95 @@
+"""Simulation: real training in worker processes, seconds from the virtual clock.
+
+All clients hold the same model, so a worker keeps one copy for all that it plays, and the backend follows
+along with the messages as a client would: what is trained on is what the payloads decode to. Updates are
+handed on in client order, whoever finished first, so rows do not depend on the number of workers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from adagq.backends.clock import Clock, Scale
+from adagq.backends.workers import Pool
+from adagq.client import Copy, Population, receive
+from adagq.codecs import Float32
+from adagq.fleet import Fleet
+from adagq.messages import Report, Sync, Task, Update
+from adagq.methods import Method
+from adagq.rounds import Closing
+from adagq.vectors import FloatVector, Layout
+
+TEST_CHUNK = 1000  # test samples per job; the same for any number of workers, so that sums are the same
+
+
+class Simulated:
+    """A `rounds.Backend` over a prepared pool. One object serves one method with one seed."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        population: Population,
+        fleet: Fleet,
+        method: Method,
+        seed: int,
+        payload_scale: float = 1.0,
+    ) -> None:
+        learners = [population.learner(client) for client in range(population.clients)]
+        fleet = fleet.calibrated([learner.examples for learner in learners], population.flops_per_sample)
+        self._pool = pool
+        self._population = population
+        self._scale = Scale(payload_scale)
+        self._copy = Copy.first(0, *population.initial(seed))
+        self._clock = Clock(
+            fleet=fleet.with_free_links() if method.free_links else fleet,
+            scale=self._scale,
+            elements=population.layout.elements * payload_scale,
+            held_out=[learner.held_out for learner in learners],
+            decodes_downlink=not isinstance(method.downlink, Float32),
+            encodes_uplink=not isinstance(method.uplink, Float32),
+        )
+        pool.clear_residuals(population.clients * population.layout.elements)
+
+    @property
+    def layout(self) -> Layout:
+        return self._population.layout
+
+    def initial(self) -> tuple[FloatVector, FloatVector]:
+        return self._copy.vector, self._copy.buffers
+
+    def sync(self, syncs: Sequence[Sync]) -> list[Report]:
+        self._copy = receive(self._copy, next((sync for sync in syncs if not sync.full), syncs[0]))
+        self._pool.broadcast(self._copy)
+        self._clock.begin(syncs)
+        # Workers hold the model already: a sync goes to them without its payloads.
+        asked = [replace(sync, payloads=(b"",), buffers=b"") for sync in syncs if sync.probing]
+        reports = {report.client: report for report in self._pool.run("probe", asked)}
+        return [reports.get(sync.client) or self._blank(sync) for sync in syncs]
+
+    def work(self, tasks: Sequence[Task]) -> Iterator[Update]:
+        real = [self._with_real_budget(task) for task in tasks]
+        for task, update in zip(tasks, self._pool.run("work", real), strict=True):
+            if update is not None:
+                self._clock.arrived(task, update)
+                yield update
+
+    def close(self) -> Closing:
+        return self._clock.close()
+
+    def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:
+        self._pool.broadcast(Copy.first(self._copy.version + 1, vector, buffers))
+        total = self._population.test_samples
+        chunks = [(first, min(first + TEST_CHUNK, total)) for first in range(0, total, TEST_CHUNK)]
+        correct = loss = 0.0
+        for (first, last), score in zip(chunks, self._pool.run("evaluate", chunks), strict=True):
+            correct += round(score[0] * (last - first))
+            loss += score[1] * (last - first)
+        return correct / total, loss / total
+
+    def _blank(self, sync: Sync) -> Report:
+        return Report(sync.client, sync.round, self._population.learner(sync.client).examples)
+
+    def _with_real_budget(self, task: Task) -> Task:
+        if task.budget_bytes is None:
+            return task
+        payloads = 1 + bool(self.layout.buffer_elements)
+        return replace(task, budget_bytes=self._scale.real_bytes(task.budget_bytes, payloads))
