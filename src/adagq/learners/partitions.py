@@ -118,15 +118,47 @@ def _sigma_d_counts(supply: Indices, clients: int, degree: float, share: int) ->
     counts = np.full((clients, classes), even, np.int64)
     counts[np.arange(clients), main] = of_main
     left = supply - counts.sum(0)
+    extras = np.zeros((clients, classes), bool)
     if extra:
         # What does not divide goes to the classes that have most left: it keeps every class in balance.
         for client in range(clients):
             choice = left.astype(np.float64)
             choice[main[client]] = -np.inf
             fullest = np.argsort(-choice, kind="stable")[:extra]
-            counts[client, fullest] += 1
+            extras[client, fullest] = True
             left[fullest] -= 1
-    return counts if left.min() >= 0 else None
+        _repair(extras, main, left)
+    return counts + extras if left.min() >= 0 else None
+
+
+def _repair(extras: NDArray[np.bool_], main: Indices, left: Indices) -> None:
+    """Move extras from classes that ran short to classes that have some left, as far as that is possible.
+
+    A client's own class is closed to it, so a move may need several clients: an augmenting path over classes.
+    """
+    classes = left.size
+    while left.min() < 0:
+        free = ~extras
+        free[np.arange(len(main)), main] = False
+        movable = extras.T.astype(np.int64) @ free.astype(np.int64) > 0
+        parent = np.where(left < 0, np.arange(classes), -1)
+        queue = list(np.flatnonzero(left < 0))
+        for source in queue:
+            for target in np.flatnonzero(movable[source] & (parent < 0)):
+                parent[target] = source
+                queue.append(target)
+        # The queue is in order of distance; only a shortest path never uses a client twice.
+        reached = [label for label in queue if left[label] > 0]
+        if not reached:
+            return
+        target = reached[0]
+        left[target] -= 1
+        while parent[target] != target:
+            source = parent[target]
+            client = np.flatnonzero(extras[:, source] & free[:, target])[0]
+            extras[client, source], extras[client, target] = False, True
+            target = source
+        left[target] += 1
 
 
 def _share(samples: int, clients: int, samples_per_client: int | None) -> int:
