@@ -14,7 +14,7 @@ from adagq.errors import ConfigError
 from adagq.seeds import generator
 
 FORWARD_SHARE = 1 / 3
-# One element through the entropy coder on one phone-class core, about half as fast as a server's core.
+# Assumed, for one element through the entropy coder on one phone-class core; not measured on a device.
 ENCODE_SECONDS_PER_ELEMENT = 5e-9
 DECODE_SECONDS_PER_ELEMENT = 5e-9
 
