@@ -88,7 +88,7 @@ class Plan:
 
     methods: tuple[MethodPlan, ...]
     best: str
-    saved: float  # share of the best uncompressed way's time that the best compressed one saves
+    saved: float  # share of the best uncompressed way's time that the best compressed one saves; < 0: costs
     pays: bool
     verdict: str
 
@@ -123,7 +123,7 @@ def plan(given: PlanInput) -> Plan:
     rows.sort(key=lambda row: row.progress_seconds)
     plain = min((row for row in rows if row.method in UNCOMPRESSED), key=lambda row: row.progress_seconds)
     best = min((row for row in rows if row.method not in UNCOMPRESSED), key=lambda row: row.progress_seconds)
-    saved = max(0.0, 1.0 - best.progress_seconds / plain.progress_seconds)
+    saved = 1.0 - best.progress_seconds / plain.progress_seconds
     pays = saved >= given.worthwhile
     return Plan(
         tuple(rows), best.method if pays else plain.method, saved, pays, _verdict(plain, best, saved, pays)
@@ -245,6 +245,6 @@ def _verdict(plain: MethodPlan, best: MethodPlan, saved: float, pays: bool) -> s
         )
     links = plain.upload_seconds + plain.download_seconds
     return (
-        f"Compression does not pay here: the best of it saves {100 * saved:.0f} % of the time, "
+        f"Compression does not pay here: the best of it saves {100 * max(saved, 0.0):.0f} % of the time, "
         f"since the links take only {links:.1f} s of a round of {plain.round_seconds:.1f} s."
     )
