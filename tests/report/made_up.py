@@ -99,16 +99,22 @@ def rows_and_ledger(
 
 CONFIG = """\
 seed = 0
-target = {target}
+seeds = 3
 payload_scale = {payload_scale}
-methods = ["fedavg", "adagq-fit"]
+
+[training]
+target = {target}
 
 [task]
 data = "digits"
-model = "cnn"
+model = "mlp"
+partition = "sigma_d"
+partition_value = 0.5
 
 [fleet]
-name = "paper"
+uplink_mbps = [5.0, 20.0]
+downlink_mbps = 70.0
+epoch_seconds = [14.0, 17.0]
 """
 
 

@@ -24,7 +24,8 @@ def plan_heatmap(
 ) -> Path:
     """Draw `saved[compute, uplink]`, a share of the round time (0.4: 40 % saved; below 0: it costs time).
 
-    Small grids show their numbers, larger ones the line at 0, where compression no longer pays. The name of `path` ends in .svg, .png or .pdf.
+    Small grids show their numbers, larger ones the line at 0, where compression no longer pays. The name of
+    `path` ends in .svg, .png or .pdf.
     """
     table = np.asarray(saved, dtype=np.float64)
     shape = (len(compute_seconds), len(uplink_bps))

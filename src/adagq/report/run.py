@@ -11,7 +11,6 @@ line that is not JSON is an error, because a report must not silently leave roun
 
 import json
 import math
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.errors import CheckpointError, ConfigError
+from adagq.errors import CheckpointError
+from adagq.report.facts import run_facts
 
 Row = Mapping[str, Any]
 Floats = NDArray[np.float64]
@@ -47,7 +47,7 @@ class Run:
     ledger_seed: int | None
     clients: int | None  # distinct clients in the ledger
     config_text: str
-    facts: dict[str, Any]  # target, payload_scale, task, fleet, as far as they are written down
+    facts: dict[str, Any]  # see `run_facts`
 
 
 def load(run_dir: Path | str) -> Run:
@@ -68,7 +68,7 @@ def load(run_dir: Path | str) -> Run:
     ledger, clients = _read_ledger(directory / "ledger.jsonl", seed)
     config = directory / "config.toml"
     config_text = config.read_text(encoding="utf-8") if config.is_file() else ""
-    return Run(directory, rows, ledger, seed, clients, config_text, _facts(directory, config_text))
+    return Run(directory, rows, ledger, seed, clients, config_text, run_facts(directory, config_text))
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -110,48 +110,3 @@ def _read_ledger(path: Path, seed: int) -> tuple[dict[str, dict[str, Floats]], i
         for method, table in tables.items()
     }
     return ledger, len(clients) or None
-
-
-def _facts(directory: Path, config_text: str) -> dict[str, Any]:
-    """The run's own summary knows best; a config alone is searched for the same names at any depth."""
-    try:
-        config = tomllib.loads(config_text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{directory / 'config.toml'}: {error}") from None
-    facts: dict[str, Any] = {}
-    for key in ("target", "payload_scale"):
-        found = number(_find(config, key))
-        if found is not None:
-            facts[key] = found
-    facts["task"] = _describe(config, ("task", "data", "dataset", "model", "learner"))
-    facts["fleet"] = _describe(config, ("fleet",))
-    summary = directory / "summary.json"
-    if summary.is_file():
-        try:
-            known = json.loads(summary.read_text(encoding="utf-8")).get("run", {})
-        except (json.JSONDecodeError, AttributeError):
-            known = {}  # it is rebuilt anyway
-        facts |= {key: known[key] for key in ("target", "payload_scale", "task", "fleet") if known.get(key)}
-    return facts
-
-
-def _find(tree: Mapping[str, Any], key: str) -> Any:
-    if key in tree and not isinstance(tree[key], dict):
-        return tree[key]
-    below = (_find(value, key) for value in tree.values() if isinstance(value, dict))
-    return next((value for value in below if value is not None), None)
-
-
-def _describe(config: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    """`fleet = "paper"` as it is; a table by its name or kind, else by its first few plain values."""
-    words: list[str] = []
-    for key in keys:
-        value = config.get(key)
-        if isinstance(value, dict):
-            name = value.get("name") or value.get("kind")
-            plain = [f"{k}={v}" for k, v in value.items() if isinstance(v, str | int | float) and v != ""]
-            texts = [str(v) for v in value.values() if isinstance(v, str) and v]
-            words.append(str(name or ", ".join((texts or plain)[:4])))
-        elif isinstance(value, str):
-            words.append(value)
-    return ", ".join(word for word in words if word)

@@ -44,7 +44,7 @@ def _summary(run: Run, target: float | None) -> Summary:
         payload_scale=run.facts.get("payload_scale", 1.0),
         task=run.facts["task"],
         fleet=run.facts["fleet"],
-        clients=run.clients,
+        clients=run.facts.get("clients") or run.clients,
     )
 
 

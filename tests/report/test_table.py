@@ -1,0 +1,58 @@
+"""summary_table and number formats: what a person reads in the terminal."""
+
+import doctest
+import io
+from typing import Any
+
+import pytest
+from made_up import rows_and_ledger
+from rich.console import Console
+
+from adagq.report import summarize, summary_table, units
+
+Lines = list[dict[str, Any]]
+
+
+def text_of(summary: dict[str, Any], width: int = 80) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(summary_table(summary))
+    return console.export_text()
+
+
+def test_fits_in_80_columns_with_nothing_cut(run_lines: tuple[Lines, Lines]) -> None:
+    text = text_of(summarize(run_lines[0], 0.85))
+    assert "…" not in text
+    words = ("rounds", "up", "down", "MB", "compute", "upload", "tax", "speed-")
+    assert all(word in text for word in words)
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(method in text for method in {row["method"] for row in run_lines[0]})
+    assert "±" in text
+
+
+def test_a_miss_and_a_scale_are_said(run_lines: tuple[Lines, Lines]) -> None:
+    text = text_of(summarize(run_lines[0], 0.85, payload_scale=15.9), width=200)
+    assert "topk missed 85 %: got to 69" in text
+    assert "payload_scale = 15.9" in text
+    assert "payload_scale" not in text_of(summarize(run_lines[0], 0.85))
+
+
+def test_one_seed_has_no_deviation() -> None:
+    text = text_of(summarize(rows_and_ledger(("qsgd",), seeds=1)[0], 0.85), width=200)
+    assert "±" not in text
+    assert "one seed" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0123, "0.0123 s"), (119.0, "119 s"), (150.0, "2.50 min"), (7300.0, "2.03 h"), (260_000.0, "3.01 d")],
+)
+def test_seconds(seconds: float, text: str) -> None:
+    assert units.seconds_text(seconds) == text
+
+
+def test_units_by_example() -> None:
+    assert doctest.testmod(units).failed == 0
+    assert units.bytes_text(0) == "0 B"
+    assert units.digits(45_678) == "45\u202f678"
+    assert units.percent(0.85) == "85 %"
+    assert units.percent(0.8512) == "85.1 %"
