@@ -76,8 +76,11 @@ def test_the_sweep_saves_more_on_slower_links_and_less_with_more_computing():
     assert all(len(row) == 3 for row in grid.saved)
     for column in zip(*grid.saved, strict=True):
         assert list(column) == sorted(column, reverse=True)
-    for row in grid.saved:
+    for row in grid.saved[:-1]:
         assert list(row) == sorted(row, reverse=True)
+    # At 5 Gbit/s encoding costs more than it saves, the less so the longer a round computes.
+    assert list(grid.saved[-1]) == sorted(grid.saved[-1])
+    assert grid.saved[-1][0] < 0.0
     assert grid.saved[0][0] > 0.8
     assert grid.saved[-1][-1] < 0.01
 
