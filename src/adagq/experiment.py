@@ -42,13 +42,7 @@ def compared(config: Config) -> list[Method]:
 
 def run(config: Config, methods: Sequence[Method], out: Path, workers: int = 1) -> Iterator[Step]:
     """Run the methods with every seed into the new directory `out`; yield after each round."""
-    create(out)
-    (out / "config.toml").write_text(to_toml(config), "utf-8")
-    with (
-        open_pool(workers) as pool,
-        Lines(out / "rows.jsonl") as rows,
-        Lines(out / "ledger.jsonl") as ledger,
-    ):
+    with RunDirectory(out, to_toml(config)) as directory, open_pool(workers) as pool:
         for seed in range(config.seed, config.seed + config.seeds):
             task = replace(config.task, seed=seed)
             fleet = fleets.build(config.fleet, seed)
@@ -58,8 +52,7 @@ def run(config: Config, methods: Sequence[Method], out: Path, workers: int = 1) 
             for method in methods:
                 backend = Simulated(pool, population, fleet, method, seed, config.payload_scale)
                 for closed in until_target(config.training, federate(method, backend, schedule)):
-                    ledger.append(closed.ledger)
-                    rows.append([closed.row])
+                    directory.append(closed)
                     yield Step(method, seed, closed.row)
 
 
@@ -75,36 +68,48 @@ def until_target(training: Training, rounds: Iterable[Closed]) -> Iterator[Close
             return
 
 
-def create(out: Path) -> None:
-    """Make the run directory; CheckpointError if it is there and not empty, or cannot be made."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        taken = any(out.iterdir())
-    except OSError as error:
-        raise CheckpointError(f"{out}: cannot be made a run directory ({error.strerror})") from None
-    if taken:
-        raise CheckpointError(
-            f"{out} is not empty; nothing was written. Choose another --out, or remove it first"
-        )
+class RunDirectory:
+    """A new directory that appears with its first round; files only grow, a line at a time."""
 
+    def __init__(self, path: Path, config: str) -> None:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise CheckpointError(
+                f"{path} is there already; nothing was written. Choose another --out or remove it first"
+            )
+        self._path = path
+        self._config = config
+        self._files: dict[str, int] = {}
 
-class Lines:
-    """A .jsonl file that only grows; the lines of one `append` are written in one piece."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n" for row in rows)
-        data = text.encode()
-        while data:
-            data = data[os.write(self._file, data) :]
+    def append(self, closed: Closed) -> None:
+        """Write a round: the ledger first, so that a row is there only when its ledger is."""
+        try:
+            if not self._files:
+                self._create()
+            self._write("ledger.jsonl", closed.ledger)
+            self._write("rows.jsonl", [closed.row])
+        except OSError as error:
+            raise CheckpointError(f"{self._path}: cannot be written ({error.strerror})") from None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._file)
+        for file in self._files.values():
+            os.close(file)
+
+    def _create(self) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+        (self._path / "config.toml").write_text(self._config, "utf-8")
+        for name in ("rows.jsonl", "ledger.jsonl"):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            self._files[name] = os.open(self._path / name, flags, 0o644)
+
+    def _write(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write whole lines in one piece (one system call, unless the disk is full)."""
+        text = "".join(json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n" for row in rows)
+        data = text.encode()
+        while data:
+            data = data[os.write(self._files[name], data) :]
 
 
 def _schedule(config: Config, fleet: fleets.Fleet, seed: int) -> Schedule:

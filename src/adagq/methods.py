@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from adagq.codecs import Codec, Float32
-from adagq.control import AdaGQ, Controller, Fixed
+from adagq.control import Controller, Fixed
 from adagq.errors import ConfigError
 
 FIXED: Final = Fixed()
@@ -38,7 +38,7 @@ ROWS: Final = (
     Method("qsgd", "QSGD", "8-bit levels", Float32()),
     Method("topk", "Top-k", "the largest tenth of the entries", Float32()),
     Method("fedpaq", "FedPAQ", "8-bit levels, five local epochs", Float32(), epochs=5),
-    Method("adagq", "AdaGQ", "the paper's algorithm", Float32(), AdaGQ(), rate_curve=True),
+    Method("adagq", "AdaGQ", "the paper's algorithm", Float32(), rate_curve=True),
     Method("adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", Float32()),
     Method(
         "ideal", "ideal", "uncompressed, free links: the reference of the tax", Float32(), free_links=True

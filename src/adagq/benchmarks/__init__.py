@@ -1,0 +1,1 @@
+"""Benchmarks behind `adagq bench`: they read the machine's clock and print ratios."""

@@ -1,0 +1,105 @@
+"""What the terminal shows besides the comparison: live progress and the table of a plan.
+
+The wall clock is read here and in benchmarks only: it tells how long a person still has to wait.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from adagq.experiment import Step
+from adagq.planning import Plan, PlanInput, sweep
+from adagq.report.units import percent, seconds_text
+
+
+@dataclass
+class Forecast:
+    """Seconds left, from the rounds of this run and the runs that are finished."""
+
+    runs: int
+    max_rounds: int
+    _finished: list[tuple[int, float]] = field(default_factory=list)  # rounds and seconds of each run
+
+    def end_run(self, rounds: int, seconds: float) -> None:
+        self._finished.append((rounds, seconds))
+
+    def seconds_left(self, round: int, seconds: float) -> float:
+        """Return the seconds left when the present run is in `round` after `seconds`."""
+        count = len(self._finished)
+        usual = sum(rounds for rounds, _ in self._finished) / count if count else self.max_rounds
+        here = seconds / round * max(usual - round, 0.25 * round if count else 0)
+        each = sum(spent for _, spent in self._finished) / count if count else seconds + here
+        return here + each * (self.runs - count - 1)
+
+
+def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) -> None:
+    """Consume the steps of `runs` runs; a line stays for every run that has ended."""
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[text]}"),
+    )
+    forecast = Forecast(runs, max_rounds)
+    last: Step | None = None
+    begun = time.perf_counter()
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=runs, text="")
+        for step in steps:
+            if last is not None and (last.method, last.seed) != (step.method, step.seed):
+                forecast.end_run(last.row["round"], time.perf_counter() - begun)
+                begun = time.perf_counter()
+                progress.advance(bar)
+                console.print(_line(last), highlight=False)
+            last = step
+            left = forecast.seconds_left(step.row["round"], time.perf_counter() - begun)
+            text = f"{_state(step)}, about {seconds_text(left)} left"
+            progress.update(bar, description=_name(step), text=text)
+    if last is not None:
+        console.print(_line(last), highlight=False)
+
+
+def _name(step: Step) -> str:
+    return f"{step.method.name}, seed {step.seed}"
+
+
+def _state(step: Step) -> str:
+    row = step.row
+    return f"round {row['round']}, {percent(row['accuracy'])}, virtual time {seconds_text(row['seconds'])}"
+
+
+def _line(step: Step) -> str:
+    return f"{_name(step):<24} {_state(step)}"
+
+
+def plan_table(plan: Plan) -> Table:
+    """Return the predicted round of every method, fastest progress first."""
+    table = Table(title="One round, predicted", caption=plan.verdict, caption_justify="left", box=SIMPLE_HEAD)
+    table.add_column("method", no_wrap=True)
+    for name in ("epochs", "bits up", "bits down", "compute s", "upload s", "download s", "round s", "tax"):
+        table.add_column(name.replace(" ", "\n"), justify="right")
+    for row in plan.methods:
+        bits = (f"{row.upload_bits:.2f}", f"{row.download_bits:.1f}")
+        seconds = (row.compute_seconds, row.upload_seconds, row.download_seconds, row.round_seconds)
+        cells = (str(row.local_epochs), *bits, *(f"{value:.1f}" for value in seconds), f"{row.tax:.2f}")
+        table.add_row(row.method, *cells, style="bold" if row.method == plan.best else "")
+    return table
+
+
+def draw_plan(given: PlanInput, path: Path) -> Path:
+    """Draw the time saved from a hundredth of the given rates and compute time to a hundredfold."""
+    from adagq.report import plan_heatmap
+
+    factors = [10 ** (step / 10) for step in range(-20, 21)]
+    grid = sweep(
+        given,
+        [factor * given.uplink_mbps[0] for factor in factors],
+        [factor * given.compute_seconds for factor in factors],
+    )
+    saved = [list(line) for line in zip(*grid.saved, strict=True)]  # rows of the map are compute times
+    return plan_heatmap(saved, [1e6 * rate for rate in grid.uplink_mbps], grid.compute_seconds, path)
