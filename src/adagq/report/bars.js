@@ -1,12 +1,18 @@
 // Horizontal bars per method: the stacked time split, and data up and down.
 const byTime = () => [...DATA.methods].sort((a, b) => (a.reached === 0) - (b.reached === 0) || a.means.seconds - b.means.seconds).map(({ name }) => METHOD[name]);
 
+// As many decimals as the mean has.
+function deviation(mean, std) {
+  const size = unitFor(mean, "time")[1];
+  return ` ± ${(std / size).toFixed((digits(mean / size).split(".")[1] || "").length)}`;
+}
+
 function drawSplit() {
   const phases = DATA.phases.filter((phase) => DATA.methods.some((method) => method.means[`${phase}_seconds`] > 0));
   phaseLegend(byId("split-legend"), phases);
   bars(byId("split-plot"), "time", "Virtual time until the target", byTime().map((method) => ({
     method,
-    end: `${method.reached ? "" : "missed · "}${quantity(method.means.seconds, "time")}${method.stds.seconds ? ` ± ${digits(method.stds.seconds / unitFor(method.means.seconds, "time")[1], 2)}` : ""}`,
+    end: `${method.reached ? "" : "missed · "}${quantity(method.means.seconds, "time")}${method.stds.seconds ? deviation(method.means.seconds, method.stds.seconds) : ""}`,
     lanes: [phases.map((phase) => ({ name: phase, colour: `var(--p-${phase})`, value: method.means[`${phase}_seconds`] || 0 }))],
   })));
 }
@@ -53,7 +59,9 @@ function bars(container, kind, title, rows) {
         }
         const end = row.laneEnds ? row.laneEnds[number] : wide ? row.end : "";
         const inside = !wide && scale(from) > width - 70;
-        if (end) root.append(words(inside ? scale(from) - 6 : scale(from) + 7, laneTop + (row.laneEnds ? 9.5 : lane / 2 + 4), end, row.laneEnds ? { style: `font-size:11.5px${inside ? ";fill:#111" : ""}`, "text-anchor": inside ? "end" : "start" } : {}));
+        const colour = inside && row.method.reached ? "#111" : "var(--ink)";  // bars are light enough for black in both themes
+        const look = row.laneEnds ? { style: `font-size:11.5px;fill:${colour}`, "text-anchor": inside ? "end" : "start" } : {};
+        if (end) root.append(words(inside ? scale(from) - 6 : scale(from) + 7, laneTop + (row.laneEnds ? 9.5 : lane / 2 + 4), end, look));
       });
     });
     container.replaceChildren(root);

@@ -37,7 +37,7 @@ function accuracyChart(width, names, view) {
   const all = names.flatMap((name) => DATA.curves[name].seeds);
   const times = all.flatMap(([seconds]) => seconds);
   const values = all.flatMap(([, accuracies]) => accuracies);
-  const end = view === "target" && targetTime(names) > 0 ? Math.min(targetTime(names), lastTime(names)) : lastTime(names);
+  const end = names.some((name) => DATA.curves[name].grid.length === 1) ? 1.05 * lastTime(names) : view === "target" && targetTime(names) > 0 ? Math.min(targetTime(names), lastTime(names)) : lastTime(names);
   const start = times.length ? Math.min(...times) : 0;
   const low = Math.max(0, Math.floor(20 * Math.min(DATA.target, ...values)) / 20);
   const high = Math.min(1, Math.ceil(20 * Math.max(DATA.target, ...values) + 0.2) / 20);
@@ -52,7 +52,7 @@ function accuracyChart(width, names, view) {
     for (const mark of [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 18000, 36000, 86400, 172800, 432000, 864000]) {
       if (mark < start || mark > end || x(mark) - last < 48) continue;
       last = x(mark);
-      root.append(line(last, box.top, last, box.bottom, { class: "gridline" }), words(last, box.bottom + 16, quantity(mark, "time").replace(".0", "").replace(".00", ""), { class: "soft", "text-anchor": "middle" }));
+      root.append(line(last, box.top, last, box.bottom, { class: "gridline" }), words(last, box.bottom + 16, clockText(mark), { class: "soft tick", "text-anchor": "middle" }));
     }
   } else x = unitAxis(root, end, "time", box.left, box.right, box.top, box.bottom, "virtual time, ");
   root.append(svg("clipPath", { id: "accuracy-clip" }, svg("rect", { x: box.left, y: box.top - 6, width: box.right - box.left, height: box.bottom - box.top + 6 })));
@@ -72,6 +72,7 @@ function accuracyChart(width, names, view) {
     if (DATA.curves[name].seeds.length > 1) {
       for (const [seconds, accuracies] of DATA.curves[name].seeds) inner.append(svg("path", { d: path(seconds, accuracies), fill: "none", stroke: colour, "stroke-width": 0.7, opacity: 0.3 }));
     }
+    if (DATA.curves[name].grid.length === 1) inner.append(svg("circle", { cx: x(DATA.curves[name].grid[0]), cy: y(DATA.curves[name].mean[0]), r: 3.5, fill: colour }));
     inner.append(svg("path", { class: "curve", d: path(DATA.curves[name].grid, DATA.curves[name].mean), fill: "none", stroke: colour, "stroke-width": stroke, "stroke-dasharray": dash, "stroke-linejoin": "round" }));
   }
   for (const name of names.filter((each) => METHOD[each].reached > 0)) {
@@ -125,6 +126,10 @@ function reading({ grid, mean, std }, time) {
   const share = (time - grid[after - 1]) / (grid[after] - grid[after - 1] || 1);
   const between = (list) => list[after - 1] + share * (list[after] - list[after - 1]);
   return [between(mean), between(std)];
+}
+function clockText(seconds) {
+  const [name, size] = UNITS.time.find(([, each]) => seconds >= each);
+  return `${plain(seconds / size)}\u00a0${name}`;
 }
 const target = () => percent(DATA.target).replace(".0", "");
 const accuracyText = (names) => `Accuracy over virtual time. ${names.map((name) => {

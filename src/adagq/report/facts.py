@@ -1,7 +1,7 @@
-"""What a run says about itself: target, payload scale, task and fleet, from summary.json and config.toml.
+"""What a run says about itself: target, payload scale, task and fleet, from config.toml and summary.json.
 
-The run's own summary knows best. A config is read leniently, key by key, because a report must also open runs
-of other versions: what is not there is not shown.
+The config decides, an earlier summary fills its gaps. The config is read leniently, key by key, because a
+report must also open runs of other versions: what is not there is not shown.
 """
 
 import json
@@ -34,7 +34,7 @@ def run_facts(directory: Path, config_text: str) -> dict[str, Any]:
     if summary.is_file():
         try:
             known = json.loads(summary.read_text(encoding="utf-8"))["run"]
-            facts |= {key: known[key] for key in KEPT if known.get(key)}
+            facts |= {key: known[key] for key in KEPT if known.get(key) and not facts[key]}
         except (json.JSONDecodeError, KeyError, AttributeError, TypeError):
             pass  # it is rebuilt anyway
     return {key: value for key, value in facts.items() if value is not None}

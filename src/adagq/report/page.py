@@ -11,6 +11,7 @@ from typing import Any
 
 import jinja2
 import numpy as np
+from markupsafe import Markup, escape
 
 from adagq.report import series
 from adagq.report.headline import headline, runner_up
@@ -32,9 +33,7 @@ def render(run: Run, summary: Summary) -> str:
     """The whole page as text."""
     loader = jinja2.PackageLoader("adagq.report", ".")
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["tied"] = lambda text: re.sub(
-        r"(\d) (?=(%|s|min|h|d|kB|MB|GB)(\W|$))", "\\1\u00a0", text
-    )
+    environment.filters["tied"] = _tied
     facts = summary["run"]
     source = loader.get_source
     return environment.get_template("page.html.j2").render(
@@ -56,6 +55,16 @@ def render(run: Run, summary: Summary) -> str:
         script="\n".join(source(environment, name)[0] for name in SCRIPTS),
         data=_script_json(_data(run, summary)),
     )
+
+
+def _tied(text: str) -> Markup:
+    """Keep numbers with their units, and hyphenated names, on one line."""
+    tied = re.sub(r"(\d) (?=(?:%|s|min|h|d|kB|MB|GB)(?:\W|$))", "\\1\u00a0", text)
+    words = (
+        Markup('<span class="whole">{}</span>').format(word) if "-" in word else escape(word)
+        for word in tied.split(" ")
+    )
+    return Markup(" ").join(words)
 
 
 def _data(run: Run, summary: Summary) -> dict[str, Any]:

@@ -11,6 +11,7 @@ line that is not JSON is an error, because a report must not silently leave roun
 
 import json
 import math
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,15 +97,16 @@ def number(value: Any) -> float | None:
 def _read_ledger(path: Path, seed: int) -> tuple[dict[str, dict[str, Floats]], int | None]:
     if not path.is_file():
         return {}, None
-    columns: dict[str, list[tuple[float, ...]]] = {}
+    flat: dict[str, array[float]] = {}  # row after row: a ledger may hold millions
     clients: set[int] = set()
     for row in read_lines(path):
         clients.add(int(row["client"]))
         if row["seed"] != seed:
             continue
         values = (number(row.get(name)) for name in LEDGER_COLUMNS)
-        columns.setdefault(row["method"], []).append(tuple(math.nan if v is None else v for v in values))
-    tables = {method: np.asarray(values, dtype=np.float64) for method, values in columns.items()}
+        numbers = flat.setdefault(row["method"], array("d"))
+        numbers.extend(math.nan if value is None else value for value in values)
+    tables = {name: np.array(numbers).reshape(-1, len(LEDGER_COLUMNS)) for name, numbers in flat.items()}
     ledger = {
         method: {name: table[:, place] for place, name in enumerate(LEDGER_COLUMNS)}
         for method, table in tables.items()

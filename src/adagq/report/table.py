@@ -76,7 +76,9 @@ def sheet(summary: Summary) -> Sheet:
     notes = [
         f"Data per client; {spread}. Compute, upload, download and waiting are a client's mean; "
         "with the server's own time they add up to the total.",
-        f"Tax: time over that of {run['reference']}, the same fleet with free links and one-epoch rounds.",
+        f"Tax: time over that of {run['reference']}, the same fleet with free links and one-epoch rounds."
+        if run["reference"] in methods
+        else "",
         scale_note(run["payload_scale"]),
     ]
     title = f"Until {percent(run['target'])} accuracy"
