@@ -70,7 +70,7 @@ function accuracyChart(width, names, view) {
   for (const name of names) {
     const { colour, dash, width: stroke } = METHOD[name];
     if (DATA.curves[name].seeds.length > 1) {
-      for (const [seconds, accuracies] of DATA.curves[name].seeds) inner.append(svg("path", { d: path(seconds, accuracies), fill: "none", stroke: colour, "stroke-width": 0.7, opacity: 0.3 }));
+      for (const [seconds, accuracies] of DATA.curves[name].seeds) inner.append(svg("path", { d: path(seconds, accuracies), fill: "none", stroke: colour, "stroke-width": 0.8, opacity: 0.45 }));
     }
     if (DATA.curves[name].grid.length === 1) inner.append(svg("circle", { cx: x(DATA.curves[name].grid[0]), cy: y(DATA.curves[name].mean[0]), r: 3.5, fill: colour }));
     inner.append(svg("path", { class: "curve", d: path(DATA.curves[name].grid, DATA.curves[name].mean), fill: "none", stroke: colour, "stroke-width": stroke, "stroke-dasharray": dash, "stroke-linejoin": "round" }));

@@ -48,7 +48,7 @@ def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
     """Accuracy over virtual time: mean and band over seeds, rings where the target was reached."""
     target = summary["run"]["target"]
     colours = inks(summary["methods"])
-    last = max(float(curve.grid[-1]) for curve in curves.values())
+    last = max(float(times[-1]) for curve in curves.values() for times, _ in curve.seeds)
     times = [each["seconds"] for each in summary["methods"].values() if each["reached"]]
     end = min([last, *(1.15 * max(time["mean"] + time["std"] for time in times) for _ in times[:1])])
     unit, size = pick_seconds([end / 2])
@@ -57,8 +57,11 @@ def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
     for name, curve in curves.items():
         ink = colours[name]
         x, low, high = curve.grid / size, curve.mean - curve.std, curve.mean + curve.std
+        for own_x, own_y in curve.seeds if len(curve.seeds) > 1 else ():
+            axes.plot(own_x / size, own_y, color=ink.light, lw=0.5, alpha=0.4)
         axes.fill_between(x, low, high, color=ink.light, alpha=0.15, lw=0)
-        axes.plot(x, curve.mean, color=ink.light, lw=ink.width * 0.75, ls=dashes(ink.dash), label=name)
+        look: dict[str, Any] = {"ls": dashes(ink.dash), "marker": "." if x.size == 1 else ""}
+        axes.plot(x, curve.mean, color=ink.light, lw=ink.width * 0.75, label=name, **look)
     axes.axhline(target, color="#555d6b", lw=0.8, ls=(0, (3, 3)))
     for name, record in summary["methods"].items():
         if record["reached"] and name in curves:

@@ -45,6 +45,8 @@ const HEATS = {
 
 function drawHeats() {
   const keys = Object.keys(HEATS).filter((key) => Object.values(DATA.heats).some((heat) => heat.values[key].flat().some((value) => value > 0)));
+  const varies = (key) => Object.values(DATA.heats).some((heat) => new Set(heat.values[key].flat().filter((value) => value > 0)).size > 1);
+  keys.sort((one, two) => varies(two) - varies(one));  // what is the same everywhere is not shown first
   if (!keys.length) { byId("heat").hidden = true; return; }
   choice(byId("heat-choice"), keys.map((key) => [key, HEATS[key].label]), showHeat);
   showHeat(keys[0]);
@@ -56,7 +58,7 @@ function showHeat(key) {
   const usable = (heat) => heat.values[key].flat().filter((value) => value !== null && (value > 0 || !kind.log));
   const some = all.filter(([, heat]) => usable(heat).length);
   const same = some.filter(([, heat]) => new Set(usable(heat)).size === 1);
-  const drawn = same.length < some.length ? some.filter((entry) => !same.includes(entry)) : some;
+  const drawn = some.filter((entry) => !same.includes(entry));
   const values = drawn.flatMap(([, heat]) => usable(heat));
   const low = kind.log ? Math.min(...values) : 0, high = Math.max(...values);
   const place = (value) => {
@@ -64,10 +66,10 @@ function showHeat(key) {
     return kind.log ? Math.log(Math.max(value, low) / low) / Math.log(high / low) : value / high;
   };
   const left = all.filter((entry) => !some.includes(entry)).map(([name]) => name);
-  const fixed = same.filter((entry) => !drawn.includes(entry)).map(([name, heat]) => `${name} ${kind.text(usable(heat)[0])}`);
+  const fixed = same.map(([name, heat]) => `${name} ${kind.text(usable(heat)[0])}`);
   byId("heat-note").textContent = [kind.note, kind.log ? "Logarithmic colours." : "",
     fixed.length ? `Always the same, not drawn: ${fixed.join(", ")}.` : "", left.length ? `${kind.none}: ${left.join(", ")}.` : ""].filter(Boolean).join(" ");
-  byId("heat-ramp").replaceChildren(kind.text(low), html("i", { style: `background:linear-gradient(90deg, ${DATA.shades.join(",")})` }), kind.text(high));
+  byId("heat-ramp").replaceChildren(...(drawn.length ? [kind.text(low), html("i", { style: `background:linear-gradient(90deg, ${DATA.shades.join(",")})` }), kind.text(high)] : []));
   byId("heat-plot").replaceChildren(...drawn.map(([name, heat]) => html("div", { class: "panel" }, [
     heading(METHOD[name]),
     heatMap(name, heat, heat.values[key], place, kind),

@@ -75,5 +75,5 @@ def scale_note(payload_scale: float) -> str:
         return ""
     return (
         f"payload_scale = {payload_scale:g}: a small model stands in for a large one, "
-        f"each payload counts {payload_scale:g} times on the links."
+        f"each payload counts {payload_scale:g} times, in bytes and in seconds."
     )
