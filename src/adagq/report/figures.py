@@ -66,7 +66,7 @@ def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
     for name, record in summary["methods"].items():
         if record["reached"] and name in curves:
             mean, std = record["seconds"]["mean"] / size, record["seconds"]["std"] / size
-            look: dict[str, Any] = {
+            look = {
                 "color": colours[name].light,
                 "mfc": "white",
                 "ms": 4.5,
