@@ -4,7 +4,7 @@ Rows of the paper's evaluation (spec section 6), float16 as the honest uncompres
 `ideal`: uncompressed one-epoch rounds over free links, the reference of the communication tax.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -44,11 +44,18 @@ ROWS: Final = (
         "ideal", "ideal", "uncompressed, free links: the reference of the tax", Float32(), free_links=True
     ),
 )
+RESIDUAL: Final = "+residual"
 METHODS: Final = {row.name: row for row in ROWS}
 
 
 def method_of(name: str) -> Method:
-    """Return the row called `name`; ConfigError names the nearest one."""
+    """Return the row called `name`; `qsgd+residual` is `qsgd` with error feedback at the clients.
+
+    >>> method_of("fedpaq+residual").residual
+    True
+    """
+    if name.endswith(RESIDUAL):
+        return replace(method_of(name.removesuffix(RESIDUAL)), name=name, residual=True)
     try:
         return METHODS[name]
     except KeyError:

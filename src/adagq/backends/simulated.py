@@ -33,8 +33,11 @@ class Simulated:
         seed: int,
         payload_scale: float = 1.0,
     ) -> None:
-        learners = [population.learner(client) for client in range(population.clients)]
-        fleet = fleet.calibrated([learner.examples for learner in learners], population.flops_per_sample)
+        learners = map(population.learner, range(population.clients))  # one at a time: they may be large
+        self._examples, held_out = zip(
+            *((learner.examples, learner.held_out) for learner in learners), strict=True
+        )
+        fleet = fleet.calibrated(self._examples, population.flops_per_sample)
         self._pool = pool
         self._population = population
         self._scale = Scale(payload_scale)
@@ -43,7 +46,7 @@ class Simulated:
             fleet=fleet.with_free_links() if method.free_links else fleet,
             scale=self._scale,
             elements=population.layout.elements * payload_scale,
-            held_out=[learner.held_out for learner in learners],
+            held_out=held_out,
             decodes_downlink=not isinstance(method.downlink, Float32),
             encodes_uplink=not isinstance(method.uplink, Float32),
         )
@@ -86,7 +89,7 @@ class Simulated:
         return correct / total, loss / total
 
     def _blank(self, sync: Sync) -> Report:
-        return Report(sync.client, sync.round, self._population.learner(sync.client).examples)
+        return Report(sync.client, sync.round, self._examples[sync.client])
 
     def _with_real_budget(self, task: Task) -> Task:
         if task.budget_bytes is None:
