@@ -121,6 +121,15 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """Step 6. A round as the backend's clock saw it: receipts in client order, only of what arrived."""
+
+    receipts: tuple[Receipt, ...]
+    round_seconds: float
+    server_seconds: float  # the part of the round in which only the server worked
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Step 3b. What is known when a round's levels are decided: its reports, the last round's receipts."""
 

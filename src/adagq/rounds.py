@@ -8,26 +8,17 @@ again.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite, nan, sqrt
-from statistics import fmean
+from math import nan, sqrt
 from typing import Any, Protocol
 
 from adagq.control import Probe
 from adagq.feedback import squared_norm
-from adagq.messages import Choice, Facts, Receipt, Report, Sync, Task, Update
+from adagq.messages import Choice, Closing, Facts, Receipt, Report, Sync, Task, Update
 from adagq.methods import Method
+from adagq.rows import ledger_of, row_of
 from adagq.seeds import generator
 from adagq.server import Aggregate, Downlink
 from adagq.vectors import FloatVector, Layout
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """A round as the backend's clock saw it: receipts in client order, without those that did not arrive."""
-
-    receipts: tuple[Receipt, ...]
-    round_seconds: float
-    server_seconds: float  # the part of the round in which only the server worked
 
 
 class Backend(Protocol):
@@ -99,7 +90,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A finished round: its row, its ledger (docs/architecture.md has the columns) and the state after it."""
+    """A finished round: its row, its ledger, and the state, which the next round will change."""
 
     row: dict[str, Any]
     ledger: list[dict[str, Any]]
@@ -125,8 +116,7 @@ def federate(
         k = state.round + 1
         cohort = schedule.cohort(k)
 
-        # 1. The aggregate of the last round goes to every client, with what the controller wants to have
-        # probed.
+        # 1. The aggregate of the last round goes to every client, with what the controller wants probed.
         probes = controller.probe(state.control, cohort)
         syncs = [_asking(downlink.sync(client, k), method, probes.get(client)) for client in cohort]
 
@@ -156,10 +146,10 @@ def federate(
 
         state.round, state.receipts, state.server_seconds = k, closing.receipts, closing.server_seconds
         state.seconds += closing.round_seconds
-        score = backend.evaluate(downlink.vector, downlink.buffers)
-        yield Closed(
-            _row(method, schedule.seed, state, closing, score), _ledger(method, schedule.seed, state), state
-        )
+        row = row_of(closing, state.norm, *backend.evaluate(downlink.vector, downlink.buffers))
+        run = {"method": method.name, "seed": schedule.seed, "round": k}
+        ledger = [run | line for line in ledger_of(closing.receipts)]
+        yield Closed(run | {"seconds": state.seconds} | row, ledger, state)
 
 
 def _asking(sync: Sync, method: Method, probe: Probe | None) -> Sync:
@@ -184,51 +174,3 @@ def _task(client: int, round: int, method: Method, schedule: Schedule, choice: C
         residual=method.residual,
         rate_curve=method.rate_curve,
     )
-
-
-def _row(
-    method: Method, seed: int, state: State, closing: Closing, score: tuple[float, float]
-) -> dict[str, Any]:
-    receipts = closing.receipts
-    examples = sum(receipt.examples for receipt in receipts)
-    # Errors of different clients are independent, so in the average their energies add up with squared
-    # weights.
-    error = sum((receipt.examples / examples) ** 2 * receipt.error_energy for receipt in receipts)
-
-    def mean(name: str) -> float:
-        return float(fmean(getattr(receipt, name) for receipt in receipts))
-
-    row = {
-        "method": method.name,
-        "seed": seed,
-        "round": state.round,
-        "seconds": state.seconds,
-        "round_seconds": closing.round_seconds,
-        "accuracy": score[0],
-        "loss": score[1],
-        "clients": len(receipts),
-        "upload_bytes": sum(receipt.upload_bytes for receipt in receipts),
-        "download_bytes": sum(receipt.download_bytes for receipt in receipts),
-        "compute_seconds": mean("compute_seconds"),
-        "upload_seconds": mean("upload_seconds"),
-        "download_seconds": mean("download_seconds"),
-        "waiting_seconds": mean("waiting_seconds"),
-        "server_seconds": closing.server_seconds,
-        "levels": mean("levels"),
-        "norm": state.norm,
-        "nsr": error / state.norm**2 if state.norm > 0 else None,
-    }
-    return {
-        name: None if isinstance(value, float) and not isfinite(value) else value
-        for name, value in row.items()
-    }
-
-
-def _ledger(method: Method, seed: int, state: State) -> list[dict[str, Any]]:
-    columns = ("client", "levels", "upload_bytes", "download_bytes")
-    seconds = ("download_seconds", "compute_seconds", "upload_seconds", "waiting_seconds")
-    return [
-        {"method": method.name, "seed": seed, "round": state.round}
-        | {name: getattr(receipt, name) for name in columns + seconds}
-        for receipt in state.receipts
-    ]

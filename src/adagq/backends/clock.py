@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from adagq.codecs.wire import HEADER
 from adagq.fleet import Fleet
 from adagq.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_ELEMENT
-from adagq.messages import Receipt, Sync, Task, Update
-from adagq.rounds import Closing
+from adagq.messages import Closing, Receipt, Sync, Task, Update
 
 FRAME_BYTES = HEADER.size + 8  # of a payload with one section
 SERVER_SPEED = 2.0  # of the server's core, in devices

@@ -7,15 +7,15 @@ handed on in client order, whoever finished first, so rows do not depend on the 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import nan
 
 from adagq.backends.clock import Clock, Scale
 from adagq.backends.workers import Pool
 from adagq.client import Copy, Population, receive
 from adagq.codecs import Float32
 from adagq.fleet import Fleet
-from adagq.messages import Report, Sync, Task, Update
+from adagq.messages import Closing, Report, Sync, Task, Update
 from adagq.methods import Method
-from adagq.rounds import Closing
 from adagq.vectors import FloatVector, Layout
 
 TEST_CHUNK = 1000  # test samples per job; the same for any number of workers, so that sums are the same
@@ -37,7 +37,9 @@ class Simulated:
         self._examples, held_out = zip(
             *((learner.examples, learner.held_out) for learner in learners), strict=True
         )
-        fleet = fleet.calibrated(self._examples, population.flops_per_sample)
+        timed = all(client.device.epoch_seconds is not None for client in fleet.clients)
+        # Counting operations takes torch a while: only for devices whose speed is given in them.
+        fleet = fleet.calibrated(self._examples, nan if timed else population.flops_per_sample)
         self._pool = pool
         self._population = population
         self._scale = Scale(payload_scale)

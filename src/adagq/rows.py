@@ -1,0 +1,45 @@
+"""What is written down of a closed round; docs/architecture.md describes the columns."""
+
+from collections.abc import Sequence
+from math import isfinite
+from statistics import fmean
+from typing import Any
+
+from adagq.messages import Closing, Receipt
+
+SECONDS = ("download_seconds", "compute_seconds", "upload_seconds", "waiting_seconds")
+
+
+def row_of(closing: Closing, norm: float, accuracy: float, loss: float) -> dict[str, Any]:
+    """Return the measured columns of rows.jsonl; a number that is not finite is None."""
+    receipts = closing.receipts
+    columns = {
+        "round_seconds": closing.round_seconds,
+        "accuracy": accuracy,
+        "loss": loss,
+        "clients": len(receipts),
+        "upload_bytes": sum(receipt.upload_bytes for receipt in receipts),
+        "download_bytes": sum(receipt.download_bytes for receipt in receipts),
+        **{name: fmean(getattr(receipt, name) for receipt in receipts) for name in SECONDS},
+        "server_seconds": closing.server_seconds,
+        "levels": fmean(receipt.levels for receipt in receipts),
+        "norm": norm,
+        "nsr": noise_to_signal(receipts, norm),
+    }
+    return {name: value if isfinite(value) else None for name, value in columns.items()}
+
+
+def noise_to_signal(receipts: Sequence[Receipt], norm: float) -> float:
+    """Return the energy of the averaged quantization error over that of the aggregate.
+
+    Errors of different clients are independent: their energies add up with squared weights.
+    """
+    examples = sum(receipt.examples for receipt in receipts)
+    error = sum((receipt.examples / examples) ** 2 * receipt.error_energy for receipt in receipts)
+    return error / norm**2 if norm > 0 else float("nan")
+
+
+def ledger_of(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
+    """Return the measured columns of ledger.jsonl, a line per client."""
+    names = ("client", "levels", "upload_bytes", "download_bytes", *SECONDS)
+    return [{name: getattr(receipt, name) for name in names} for receipt in receipts]
