@@ -2,7 +2,10 @@
 
 from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Codec
 from adagq.codecs.decoding import decode, decode_into, inspect
-from adagq.codecs.floats import Float32
+from adagq.codecs.floats import Float16, Float32
+from adagq.codecs.qsgd import QSGD
+from adagq.codecs.signs import SignSGD, TernGrad
+from adagq.codecs.topk import TopK
 from adagq.codecs.wire import DEFAULT_MAX_ELEMENTS
 from adagq.errors import NonFiniteError, PayloadError
 
@@ -10,10 +13,15 @@ __all__ = [
     "DEFAULT_MAX_ELEMENTS",
     "LEVEL_BITS",
     "MAX_LEVELS",
+    "QSGD",
     "Codec",
+    "Float16",
     "Float32",
     "NonFiniteError",
     "PayloadError",
+    "SignSGD",
+    "TernGrad",
+    "TopK",
     "decode",
     "decode_into",
     "inspect",

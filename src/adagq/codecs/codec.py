@@ -43,9 +43,7 @@ class Codec(Protocol):
         threads: int = 1,
     ) -> bytes: ...
 
-    def rate_curve(
-        self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None
-    ) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
         """Return the predicted payload bits at levels 2^b - 1 for b = 1..16 (constant for codecs without levels)."""
         ...
 

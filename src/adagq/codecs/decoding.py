@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from adagq.codecs import floats
+from adagq.codecs import floats, qsgd, signs, topk
 from adagq.codecs.wire import DEFAULT_MAX_ELEMENTS, Buffer, Frame, parse
 from adagq.errors import PayloadError
 from adagq.vectors import FloatVector
@@ -14,6 +14,11 @@ Adder = Callable[[Frame, FloatVector, float, int], None]
 
 ADDERS: Final[dict[int, tuple[str, Adder]]] = {
     floats.TAG_FLOAT32: ("float32", floats.add_float32),
+    floats.TAG_FLOAT16: ("float16", floats.add_float16),
+    qsgd.TAG_QSGD: ("qsgd", qsgd.add_qsgd),
+    topk.TAG_TOPK: ("topk", topk.add_topk),
+    qsgd.TAG_TERNGRAD: ("terngrad", qsgd.add_qsgd),
+    signs.TAG_SIGNSGD: ("signsgd", signs.add_signsgd),
 }
 
 

@@ -1,10 +1,14 @@
-"""The checks that every `encode` begins with."""
+"""The pass over the vector that every `encode` begins with: is it finite, and how large are its numbers?"""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adagq.codecs.kernels.scan import largest_bits, scan
+from adagq.codecs.parallel import even_bounds, run_pieces
+from adagq.codecs.spans import Chunks
 from adagq.errors import NonFiniteError
 from adagq.vectors import FloatVector
 
@@ -14,16 +18,58 @@ def vector_of(vector: NDArray[Any]) -> FloatVector:
     array = np.asarray(vector)
     if array.ndim != 1:
         raise ValueError(f"a codec takes a one-dimensional vector, got shape {array.shape}; flatten it by a Layout")
-    if array.dtype != np.float32 and not np.issubdtype(array.dtype, np.floating):
+    if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"a codec takes floating-point numbers, got {array.dtype}")
-    return np.ascontiguousarray(array, np.float32)
+    with np.errstate(over="ignore"):  # a float64 beyond float32's range becomes infinite and is refused as such
+        return np.require(array, np.float32, ["C", "A"])
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Sizes of the numbers: per chunk, and summed up per span."""
+
+    chunks: Chunks
+    magnitudes: NDArray[np.float64]  # sum of |x|, per chunk
+    norms: NDArray[np.float64]  # per span
+    largests: NDArray[np.float64]  # per span
+
+    @property
+    def largest(self) -> float:
+        return float(self.largests.max(initial=0.0))
+
+
+def scan_vector(x: FloatVector, starts: NDArray[np.int64], threads: int = 1) -> Scan:
+    """Scan `x`, whose spans begin at `starts`; raise `NonFiniteError` if a number is NaN or infinite."""
+    chunks = Chunks.of(starts)
+    energies, magnitudes = np.zeros(chunks.count), np.zeros(chunks.count)
+    largests = np.zeros(chunks.count, np.float32)
+    run_pieces(
+        lambda lo, hi: scan(x, chunks.starts, lo, hi, energies, magnitudes, largests),
+        even_bounds(chunks.count, threads),
+        threads,
+    )
+    if not np.isfinite(energies.sum()):
+        refuse(x)
+    if not chunks.count:
+        return Scan(chunks, magnitudes, np.zeros(0), np.zeros(0))
+    firsts = np.flatnonzero(np.diff(chunks.spans, prepend=-1))
+    norms = np.sqrt(np.add.reduceat(energies, firsts))
+    return Scan(chunks, magnitudes, norms, np.maximum.reduceat(largests, firsts).astype(np.float64))
+
+
+def largest_magnitude(x: FloatVector) -> float:
+    """Return max |x|: infinite or NaN if a number is not finite, 0 if there is none."""
+    return float(np.uint32(largest_bits(x.view(np.uint32))).view(np.float32))
 
 
 def finite_vector(vector: NDArray[Any]) -> FloatVector:
-    """Return `vector_of(vector)`; raise `NonFiniteError` if a number is NaN or infinite."""
-    array = vector_of(vector)
-    bad = array.size - int(np.count_nonzero(np.isfinite(array)))
-    if bad:
-        first = int(np.argmin(np.isfinite(array)))
-        raise NonFiniteError(f"{bad} of {array.size} numbers are not finite, the first at index {first}")
-    return array
+    """Return `vector_of(vector)`, checked to be finite."""
+    x = vector_of(vector)
+    if not np.isfinite(largest_magnitude(x)):
+        refuse(x)
+    return x
+
+
+def refuse(x: FloatVector) -> NoReturn:
+    bad = np.flatnonzero(~np.isfinite(x))
+    raise NonFiniteError(f"{bad.size} of {x.size} numbers are not finite, the first at index {bad[0]}")

@@ -10,8 +10,8 @@
     16      8      element count of the vector
     24      8      seed of the codec's random numbers
     32      16     knobs, the codec's own
-    48      8 n    section lengths
-    48+8n   …      sections, each padded with zeros to a multiple of 8 bytes
+    48      4 n    section lengths
+    48+4n   …      sections, each padded with zeros to a multiple of 4 bytes
 
 All numbers are little-endian. `parse` checks everything that can be checked without decoding: after it, and after
 the codec's own check of its knobs and section sizes, decoding cannot fail, so a bad payload never leaves a
@@ -33,7 +33,7 @@ MAGIC: Final = b"AGQ"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<3sBBBHQQQ16s")
 KNOB_BYTES: Final = 16
-ALIGNMENT: Final = 8
+ALIGNMENT: Final = 4
 MAX_SECTIONS: Final = 16
 DEFAULT_MAX_ELEMENTS: Final = 2**28  # one gigabyte of float32: a forged header cannot ask for more
 
@@ -65,7 +65,7 @@ class Frame:
 
 def frame_size(section_bytes: Sequence[int]) -> int:
     """Return the payload length for sections of these lengths."""
-    return HEADER.size + 8 * len(section_bytes) + sum(_padded(n) for n in section_bytes)
+    return HEADER.size + 4 * len(section_bytes) + sum(_padded(n) for n in section_bytes)
 
 
 def build(
@@ -78,9 +78,11 @@ def build(
     knobs: bytes = b"",
 ) -> bytes:
     """Return the payload with these sections."""
-    views = [memoryview(np.ascontiguousarray(s).view(np.uint8).reshape(-1) if isinstance(s, np.ndarray) else s)
-             for s in sections]
-    lengths = b"".join(struct.pack("<Q", v.nbytes) for v in views)
+    views = [
+        memoryview(np.ascontiguousarray(s).view(np.uint8).reshape(-1) if isinstance(s, np.ndarray) else s)
+        for s in sections
+    ]
+    lengths = b"".join(struct.pack("<I", v.nbytes) for v in views)
     zero = HEADER.pack(MAGIC, VERSION, tag, flags, len(views), 0, elements, seed, knobs.ljust(KNOB_BYTES, b"\0"))
     body: list[Any] = [lengths]
     for view in views:
@@ -111,10 +113,10 @@ def parse(payload: Buffer, max_elements: int = DEFAULT_MAX_ELEMENTS) -> Frame:
         raise PayloadError(f"payload version {version}; this release reads version {VERSION}")
     if count > MAX_SECTIONS:
         raise PayloadError(f"{count} sections, at most {MAX_SECTIONS} are allowed")
-    start = HEADER.size + 8 * count
+    start = HEADER.size + 4 * count
     if len(view) < start:
         raise PayloadError(f"truncated: {len(view)} bytes end inside the section table")
-    lengths = struct.unpack_from(f"<{count}Q", view, HEADER.size)
+    lengths = struct.unpack_from(f"<{count}I", view, HEADER.size)
     expected = start + sum(_padded(n) for n in lengths)
     if expected != len(view):
         what = "truncated" if expected > len(view) else "trailing bytes"

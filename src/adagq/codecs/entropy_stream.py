@@ -1,0 +1,133 @@
+"""Entropy packing of a quantized vector: model, segments, and the words they take."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.codecs.entropy import SAMPLE_CHUNKS, Model, learn, read_model, slots_of, step_divisors, write_model
+from adagq.codecs.kernels.entropy import decode_segment, encode_segment
+from adagq.codecs.kernels.rans import DENSE_BITS, STATES
+from adagq.codecs.parallel import even_bounds, run_pieces
+from adagq.codecs.spans import Chunks
+from adagq.errors import PayloadError
+from adagq.vectors import FloatVector
+
+SEGMENT_BITS = 2**19  # a segment of its own costs 20 bytes: long enough not to matter, short enough to share out
+MAX_SEGMENTS = 64
+WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
+PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at
+
+
+def encode(
+    x: FloatVector,
+    chunks: Chunks,
+    magnitudes: NDArray[np.float64],
+    inverses: NDArray[np.float32],
+    levels: int,
+    rounding: str,
+    key: np.uint32,
+    threads: int,
+    limit_bytes: int,
+) -> list[NDArray[Any] | bytes] | None:
+    """Return the sections (model, segment lengths, words, raw), or None if they would take more than the limit."""
+    model, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, key, SAMPLE_CHUNKS)
+    if bits > 8.2 * limit_bytes + 512:
+        return None
+    divisors = step_divisors(model.families, rounding)
+    table, reciprocals = encoding_table(model.freqs)
+    raw_at = model.raw_starts(chunks)
+    raw = np.empty(int(raw_at[-1]), np.uint32)
+    scaled = (inverses * divisors[model.classes]).astype(np.float32)
+    limits = (levels * divisors).astype(np.int32)
+    longest = int(chunks.sizes.max(initial=1))
+    classes = model.classes.astype(np.int64)
+    bounds = even_bounds(chunks.count, min(MAX_SEGMENTS, max(1, int(bits) // SEGMENT_BITS)))
+
+    def segment(lo: int, hi: int) -> NDArray[np.uint16]:
+        elements = int(chunks.starts[hi] - chunks.starts[lo])
+        words = np.empty(WORDS_PER_ELEMENT * elements + 2 * STATES + 1, np.uint16)
+        at = encode_segment(
+            x, lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges, model.group_counts,
+            model.bases, scaled, limits, key, longest,
+            table, reciprocals, raw_at, raw, words,
+        )  # fmt: skip
+        return words[at:].copy()
+
+    segments = run_pieces(segment, bounds, threads)
+    lengths = np.array([s.size for s in segments], np.uint32)
+    head = write_model(model)
+    if len(head) + 4 * lengths.size + 2 * int(lengths.sum()) + 4 * raw.size > limit_bytes:
+        return None
+    return [head, lengths, np.concatenate(segments), raw]
+
+
+def predict(
+    x: FloatVector,
+    chunks: Chunks,
+    magnitudes: NDArray[np.float64],
+    inverses: NDArray[np.float32],
+    levels: int,
+    rounding: str,
+) -> float:
+    """Return the bits that `encode` would take, from a sample of the chunks."""
+    _, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, np.uint32(0), PREDICT_CHUNKS)
+    segments = min(MAX_SEGMENTS, max(1, int(bits) // SEGMENT_BITS))
+    return bits + segments * 8.0 * (4 + 2 * STATES)
+
+
+def add(
+    sections: tuple[NDArray[Any], ...],
+    span_starts: NDArray[np.int64],
+    steps: NDArray[np.float64],
+    levels: int,
+    rounding: str,
+    key: np.uint32,
+    out: FloatVector,
+    threads: int,
+) -> None:
+    """Check the sections, then add their vector to `out`; steps are weight * scale / levels of each span."""
+    head, lengths, words, raw = sections
+    chunks = Chunks.of(span_starts)
+    model = read_model(head.tobytes(), chunks.count)
+    _check_streams(model, chunks, lengths, words, raw)
+    divisors = step_divisors(model.families, rounding)
+    chunk_steps = (steps[chunks.spans] / divisors[model.classes]).astype(np.float32)
+    limits = (levels * divisors).astype(np.int32)
+    dense = model.table_bits == DENSE_BITS
+    slots = np.zeros((dense.size, 1 << DENSE_BITS), np.uint32)  # rows of searched tables are never touched
+    slots[dense] = slots_of(model.freqs[dense]).reshape(-1, 1 << DENSE_BITS)
+    raw_at = model.raw_starts(chunks)
+    classes = model.classes.astype(np.int64)
+    longest = int(chunks.sizes.max(initial=1))
+    bounds = even_bounds(chunks.count, lengths.size)
+    word_at = dict(
+        zip((lo for lo, _ in bounds), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), strict=False)
+    )
+    word_size = dict(zip((lo for lo, _ in bounds), lengths.tolist(), strict=True))
+
+    def segment(lo: int, hi: int) -> None:
+        at = word_at[lo]
+        decode_segment(
+            words[at : at + word_size[lo]], lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges,
+            model.group_counts, model.bases, chunk_steps, limits, key, longest, slots.reshape(-1), model.firsts.reshape(-1), raw_at, raw, out,
+        )  # fmt: skip
+
+    run_pieces(segment, bounds, threads)
+
+
+def encoding_table(freqs: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Return (freq << 32 | first slot, the next double above 1 / freq) for every [table, token], flattened."""
+    wide = freqs.astype(np.uint64)
+    table = np.where(wide > 0, (wide << np.uint64(32)) | (np.cumsum(wide, axis=1) - wide), np.uint64(0))
+    return table.reshape(-1), np.nextafter(1.0 / np.maximum(freqs, 1), 2.0).reshape(-1)
+
+
+def _check_streams(model: Model, chunks: Chunks, lengths: NDArray[Any], words: NDArray[Any], raw: NDArray[Any]) -> None:
+    if not 1 <= lengths.size <= max(1, min(MAX_SEGMENTS, chunks.count)):
+        raise PayloadError(f"{lengths.size} segments for {chunks.count} chunks")
+    if int(lengths.min()) < 2 * STATES or int(lengths.sum(dtype=np.uint64)) != words.size:
+        raise PayloadError(f"segments of {int(lengths.sum(dtype=np.uint64))} words, the payload has {words.size}")
+    needed = int(model.raw_starts(chunks)[-1])
+    if raw.size != needed:
+        raise PayloadError(f"{raw.size} words of raw bits, {needed} are needed")

@@ -1,0 +1,157 @@
+"""Whole segments: count symbols, encode, decode. A segment is a run of chunks with a word stream of its own.
+
+Per chunk: where it starts, the class whose tables code it, and the scale of its span. Per class: family, shift
+(how many low bits travel raw), and the edges that put an element's random number into one of eight groups, each
+with a table row of its own.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from adagq.codecs.kernels.common import kernel, leaf
+from adagq.codecs.kernels.fixed import pack_any, unpack_any
+from adagq.codecs.kernels.lattice import (
+    DITHER,
+    HALF,
+    LOG_FIRST,
+    RARE,
+    ROUND,
+    add_values,
+    fill_rows,
+    fill_uniforms,
+    join_low,
+    quantize,
+    split_low,
+)
+from adagq.codecs.kernels.rans import (
+    DENSE_BITS,
+    LOWEST,
+    SPARSE_BITS,
+    STATES,
+    decode_chunk,
+    decode_chunk_sparse,
+    encode_chunk,
+    entry_of,
+    token_of,
+)
+
+
+@leaf
+def _fill_entries(q: Any, rows: Any, entries: Any) -> None:
+    for j in range(q.size):
+        entries[j] = entry_of(q[j], rows[j])
+
+
+@leaf
+def _count(q: Any, uniforms: Any, family: int, counts: Any) -> None:
+    """counts[fine phase, token]; the phases are those of `lattice.phase_edges`."""
+    for j in range(q.size):
+        u = uniforms[j]
+        if family == DITHER:
+            v = np.int32(u - HALF)
+            phase = np.int32(np.int32(v ^ np.int32(v >> np.int32(31))) >> np.int32(20))
+        elif family == ROUND:
+            phase = np.int32(u >> np.int32(21))
+        else:
+            phase = np.int32(0)
+            exponent = np.int32(LOG_FIRST)
+            while np.int32(u >> exponent) >= np.int32(2):
+                exponent = np.int32(exponent + 1)
+            if u >= np.int32(1 << LOG_FIRST):
+                top = np.int32(np.int32(u >> np.int32(exponent - 2)) & np.int32(3))
+                phase = np.int32(np.int32(exponent - LOG_FIRST) * 4 + top)
+        counts[np.uint64(phase), token_of(q[j])] += np.uint32(1)
+
+
+@leaf
+def _count_all(q: Any, counts: Any) -> None:
+    for j in range(q.size):
+        counts[token_of(q[j])] += np.uint32(1)
+
+
+@kernel
+def count_chunks(
+    x: Any, picked: Any, starts: Any, classes: Any, families: Any, shifts: Any, inverses: Any, limits: Any,
+    key: Any, longest: int, counts: Any,
+) -> None:  # fmt: skip
+    """Add the symbols of the picked chunks to counts[class, fine phase, token]."""
+    q = np.empty(longest, np.int32)
+    low = np.empty(longest, np.uint32)
+    uniforms = np.empty(longest, np.int32)
+    for chunk in picked:
+        start = starts[chunk]
+        n = starts[chunk + 1] - start
+        c = classes[chunk]
+        fill_uniforms(n, key, np.uint32(start), uniforms)
+        quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
+        if shifts[c]:
+            split_low(q[:n], np.int32(shifts[c]), low)
+            _count_all(q[:n], counts[c, 0])
+        else:
+            _count(q[:n], uniforms, families[c], counts[c])
+
+
+@kernel
+def encode_segment(
+    x: Any, lo: int, hi: int, starts: Any, classes: Any, families: Any, shifts: Any, edges: Any, groups: Any,
+    bases: Any, inverses: Any, limits: Any, key: Any, longest: int, table: Any, reciprocals: Any,
+    raw_at: Any, raw: Any, words: Any,
+) -> int:  # fmt: skip
+    """Encode chunks lo..hi backwards into the end of `words`; return where they begin. States go first."""
+    q = np.empty(longest, np.int32)
+    low = np.empty(longest, np.uint32)
+    uniforms = np.empty(longest, np.int32)
+    rows = np.empty(longest, np.uint32)
+    entries = np.empty(longest, np.uint32)  # not in place: loops over the same array do not vectorise
+    state = np.full(STATES, LOWEST, np.uint32)
+    at = words.size
+    for chunk in range(hi - 1, lo - 1, -1):
+        start = starts[chunk]
+        n = starts[chunk + 1] - start
+        c = classes[chunk]
+        fill_uniforms(n, key, np.uint32(start), uniforms)
+        quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
+        if shifts[c]:
+            split_low(q[:n], np.int32(shifts[c]), low)
+            pack_any(low[:n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]])
+        fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], rows)
+        _fill_entries(q[:n], rows, entries)
+        bits = np.uint32(SPARSE_BITS if families[c] == RARE else DENSE_BITS)
+        at = encode_chunk(q, entries, n, table, reciprocals, bits, state, words, at)
+    for s in range(STATES - 1, -1, -1):
+        words[at - 1] = np.uint16(state[s])
+        words[at - 2] = np.uint16(state[s] >> np.uint32(16))
+        at -= 2
+    return at
+
+
+@kernel
+def decode_segment(
+    words: Any, lo: int, hi: int, starts: Any, classes: Any, families: Any, shifts: Any, edges: Any, groups: Any,
+    bases: Any, steps: Any, limits: Any, key: Any, longest: int, slots: Any, firsts: Any,
+    raw_at: Any, raw: Any, out: Any,
+) -> None:  # fmt: skip
+    """Add chunks lo..hi to `out`; steps[chunk] is weight * step of its lattice."""
+    q = np.empty(longest, np.int32)
+    low = np.empty(longest, np.uint32)
+    uniforms = np.empty(longest, np.int32)
+    rows = np.empty(longest, np.uint32)
+    state = np.empty(STATES, np.uint32)
+    for s in range(STATES):
+        state[s] = np.uint32(np.uint32(words[2 * s]) << np.uint32(16)) | np.uint32(words[2 * s + 1])
+    at = 2 * STATES
+    for chunk in range(lo, hi):
+        start = starts[chunk]
+        n = starts[chunk + 1] - start
+        c = classes[chunk]
+        fill_uniforms(n, key, np.uint32(start), uniforms)
+        fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], rows)
+        if families[c] == RARE:
+            at = decode_chunk_sparse(q, rows, n, firsts, state, words, at)
+        else:
+            at = decode_chunk(q, rows, n, slots, state, words, at)
+        if shifts[c]:
+            unpack_any(raw[raw_at[chunk] : raw_at[chunk + 1]], shifts[c], low[:n])
+            join_low(q[:n], np.int32(shifts[c]), low)
+        add_values(q, steps[chunk], limits[c], families[c], uniforms, out[start : start + n])

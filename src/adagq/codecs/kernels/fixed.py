@@ -1,0 +1,273 @@
+"""Fixed-width packing: quantize and pack a block, unpack and add a block.
+
+A block of 2,048 values is 32 rows of 64 lanes. Lane j packs the 32 values of its column into `width` words of
+32 bits, so every row has one shift for all lanes, and one kernel serves every width.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from adagq.codecs.kernels.common import BLOCK, hash32, kernel, leaf
+
+LANES = 64
+ROWS = BLOCK // LANES
+UNIT = np.float32(2.0**-24)
+
+
+@leaf
+def round_stochastic(x: Any, inverse: Any, levels: Any, key: Any, first: Any, codes: Any) -> None:
+    """codes = levels + sign(x) * (l + B), l = floor(|x| * inverse), B ~ Bernoulli(fraction)."""
+    for j in range(x.size):
+        a = np.float32(abs(x[j]) * inverse)
+        low = np.int32(a)
+        fraction = np.float32(a - np.float32(low))
+        u = np.float32(np.float32(np.int32(hash32(first + j, key) >> np.uint32(8))) * UNIT)
+        level = np.int32(min(np.int32(low + np.int32(u < fraction)), levels))
+        signed = level if x[j] >= np.float32(0) else np.int32(-level)
+        codes[j] = np.uint32(np.int32(levels + signed))
+
+
+@leaf
+def round_dithered(x: Any, inverse: Any, levels: Any, key: Any, first: Any, codes: Any) -> None:
+    """codes = levels + floor(x * inverse + u), u uniform in [0, 1): the decoder takes u - 1/2 off again."""
+    for j in range(x.size):
+        a = np.float32(x[j] * inverse)
+        u = np.float32(np.float32(np.int32(hash32(first + j, key) >> np.uint32(8))) * UNIT)
+        level = np.int32(np.floor(np.float32(a + u)))
+        level = np.int32(max(min(level, levels), np.int32(-levels)))
+        codes[j] = np.uint32(np.int32(levels + level))
+
+
+@leaf
+def _or_row(row: Any, left: Any, acc: Any) -> None:
+    for j in range(LANES):
+        acc[j] = np.uint32(acc[j] | np.uint32(row[j] << left))
+
+
+@leaf
+def _start_row(row: Any, right: Any, acc: Any) -> None:
+    for j in range(LANES):
+        acc[j] = np.uint32(row[j] >> right)
+
+
+@leaf
+def _copy_row(acc: Any, out: Any) -> None:
+    for j in range(LANES):
+        out[j] = acc[j]
+
+
+@kernel
+def pack_block(codes: Any, width: int, acc: Any, words: Any) -> None:
+    """Pack 2,048 codes of `width` bits into 64 * width words."""
+    bit = 0
+    word = 0
+    for j in range(LANES):
+        acc[j] = np.uint32(0)
+    for r in range(ROWS):
+        row = codes[r * LANES : r * LANES + LANES]
+        _or_row(row, np.uint32(bit), acc)
+        bit += width
+        if bit >= 32:
+            _copy_row(acc, words[word * LANES : word * LANES + LANES])
+            word += 1
+            bit -= 32
+            if bit:
+                _start_row(row, np.uint32(width - bit), acc)
+            else:
+                for j in range(LANES):
+                    acc[j] = np.uint32(0)
+
+
+@leaf
+def _read_row(low: Any, right: Any, mask: Any, out: Any) -> None:
+    for j in range(LANES):
+        out[j] = np.uint32(np.uint32(low[j] >> right) & mask)
+
+
+@leaf
+def _read_split_row(low: Any, high: Any, right: Any, left: Any, mask: Any, out: Any) -> None:
+    for j in range(LANES):
+        out[j] = np.uint32(np.uint32(np.uint32(low[j] >> right) | np.uint32(high[j] << left)) & mask)
+
+
+@kernel
+def unpack_block(words: Any, width: int, codes: Any) -> None:
+    """Undo `pack_block`."""
+    mask = np.uint32((1 << width) - 1)
+    for r in range(ROWS):
+        bit = r * width
+        word = bit >> 5
+        shift = bit & 31
+        low = words[word * LANES : word * LANES + LANES]
+        out = codes[r * LANES : r * LANES + LANES]
+        if shift + width <= 32:
+            _read_row(low, np.uint32(shift), mask, out)
+        else:
+            high = words[(word + 1) * LANES : (word + 1) * LANES + LANES]
+            _read_split_row(low, high, np.uint32(shift), np.uint32(32 - shift), mask, out)
+
+
+@leaf
+def _pack_tail(codes: Any, width: int, words: Any) -> None:
+    """Pack fewer than 2,048 codes one after the other."""
+    for k in range(words.size):
+        words[k] = np.uint32(0)
+    for j in range(codes.size):
+        bit = j * width
+        word = bit >> 5
+        shift = bit & 31
+        words[word] |= np.uint32(codes[j] << np.uint32(shift))
+        if shift + width > 32:
+            words[word + 1] |= np.uint32(codes[j] >> np.uint32(32 - shift))
+
+
+@leaf
+def _unpack_tail(words: Any, width: int, codes: Any) -> None:
+    mask = np.uint32((1 << width) - 1)
+    for j in range(codes.size):
+        bit = j * width
+        word = bit >> 5
+        shift = bit & 31
+        code = np.uint32(words[word] >> np.uint32(shift))
+        if shift + width > 32:
+            code = np.uint32(code | np.uint32(words[word + 1] << np.uint32(32 - shift)))
+        codes[j] = np.uint32(code & mask)
+
+
+@kernel
+def pack_any(codes: Any, width: int, words: Any) -> None:
+    """Pack at most one block of codes: a full one in lanes, a shorter one in sequence."""
+    if codes.size == BLOCK:
+        pack_block(codes, width, np.empty(LANES, np.uint32), words)
+    else:
+        _pack_tail(codes, width, words)
+
+
+@kernel
+def unpack_any(words: Any, width: int, codes: Any) -> None:
+    """Undo `pack_any`."""
+    if codes.size == BLOCK:
+        unpack_block(words, width, codes)
+    else:
+        _unpack_tail(words, width, codes)
+
+
+@leaf
+def add_levels(codes: Any, levels: Any, step: Any, out: Any) -> None:
+    for j in range(out.size):
+        level = np.int32(min(np.int32(np.int32(codes[j]) - levels), levels))  # a forged code is held to the limit
+        out[j] = np.float32(out[j] + np.float32(np.float32(level) * step))
+
+
+@leaf
+def add_dithered(codes: Any, levels: Any, step: Any, key: Any, first: Any, out: Any) -> None:
+    half = np.float32(0.5)
+    for j in range(out.size):
+        u = np.float32(np.float32(np.int32(hash32(first + j, key) >> np.uint32(8))) * UNIT)
+        level = np.int32(min(np.int32(np.int32(codes[j]) - levels), levels))
+        value = np.float32(np.float32(level) - np.float32(u - half))
+        out[j] = np.float32(out[j] + np.float32(value * step))
+
+
+@kernel
+def encode_blocks(
+    x: Any,
+    starts: Any,
+    inverses: Any,
+    levels: Any,
+    dither: bool,
+    key: Any,
+    width: int,
+    lo: int,
+    hi: int,
+    words: Any,
+) -> None:
+    """Quantize and pack blocks lo..hi; span k covers starts[k]..starts[k + 1] and is scaled by inverses[k]."""
+    codes = np.empty(BLOCK, np.uint32)
+    acc = np.empty(LANES, np.uint32)
+    span = np.searchsorted(starts, lo * BLOCK, side="right") - 1
+    for block in range(lo, hi):
+        at = block * BLOCK
+        end = min(at + BLOCK, x.size)
+        position = at
+        while position < end:
+            while starts[span + 1] <= position:
+                span += 1
+            stop = min(end, starts[span + 1])
+            target = codes[position - at : stop - at]
+            if dither:
+                round_dithered(x[position:stop], inverses[span], levels, key, np.uint32(position), target)
+            else:
+                round_stochastic(x[position:stop], inverses[span], levels, key, np.uint32(position), target)
+            position = stop
+        target = words[block * width * LANES : (block + 1) * width * LANES]
+        if end - at == BLOCK:
+            pack_block(codes, width, acc, target)
+        else:
+            _pack_tail(codes[: end - at], width, target)
+
+
+@kernel
+def decode_blocks(
+    words: Any,
+    starts: Any,
+    steps: Any,
+    levels: Any,
+    dither: bool,
+    key: Any,
+    width: int,
+    lo: int,
+    hi: int,
+    out: Any,
+) -> None:
+    """Add blocks lo..hi to `out`; steps[k] is weight * scale / levels of span k."""
+    codes = np.empty(BLOCK, np.uint32)
+    span = np.searchsorted(starts, lo * BLOCK, side="right") - 1
+    for block in range(lo, hi):
+        at = block * BLOCK
+        end = min(at + BLOCK, out.size)
+        unpack_any(words[block * width * LANES : (block + 1) * width * LANES], width, codes[: end - at])
+        position = at
+        while position < end:
+            while starts[span + 1] <= position:
+                span += 1
+            stop = min(end, starts[span + 1])
+            source = codes[position - at : stop - at]
+            if dither:
+                add_dithered(source, levels, steps[span], key, np.uint32(position), out[position:stop])
+            else:
+                add_levels(source, levels, steps[span], out[position:stop])
+            position = stop
+
+
+@kernel
+def pack_signs(bits: Any, lo: int, hi: int, words: Any) -> None:
+    """Pack the sign bits of blocks lo..hi; 64 words a block."""
+    codes = np.empty(BLOCK, np.uint32)
+    for block in range(lo, hi):
+        at = block * BLOCK
+        n = min(BLOCK, bits.size - at)
+        for j in range(n):
+            codes[j] = np.uint32(bits[at + j] >> np.uint32(31))
+        pack_any(codes[:n], 1, words[block * LANES : (block + 1) * LANES])
+
+
+@kernel
+def add_signs(words: Any, starts: Any, steps: Any, lo: int, hi: int, out: Any) -> None:
+    """Add +-steps[span] to blocks lo..hi of `out`."""
+    codes = np.empty(BLOCK, np.uint32)
+    span = np.searchsorted(starts, lo * BLOCK, side="right") - 1
+    for block in range(lo, hi):
+        at = block * BLOCK
+        end = min(at + BLOCK, out.size)
+        unpack_any(words[block * LANES : (block + 1) * LANES], 1, codes[: end - at])
+        position = at
+        while position < end:
+            while starts[span + 1] <= position:
+                span += 1
+            stop = min(end, starts[span + 1])
+            for j in range(stop - position):
+                sign = np.float32(np.int32(1) - np.int32(np.int32(codes[position - at + j]) << np.int32(1)))
+                out[position + j] = np.float32(out[position + j] + np.float32(sign * steps[span]))
+            position = stop

@@ -1,0 +1,114 @@
+"""Quantize a chunk onto its lattice and back, with the phase that the entropy coder conditions on.
+
+Encoder and decoder know the same uniform number u (24 bits of hash) of every element. The rounding of an element
+depends on it, so its symbol is coded *given* u: the phase is u, folded and binned.
+
+    DITHER    q = floor(a + u), value (q - u + 1/2) step; uniform phases of |u - 1/2|, symbol mirrored with its sign
+    ROUND     q = sign(a) (floor(|a|) + [u < fraction]), value q step; uniform phases of u
+    SPARSE    the same rounding for |a| << 1, where only a small u leads to a symbol; phases on a log scale of u
+    RARE      SPARSE again, so rare that tables have 2^16 slots and are searched, zero first, instead of looked up
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.codecs.kernels.common import hash32, leaf
+
+DITHER, ROUND, SPARSE, RARE = 0, 1, 2, 3
+PHASES = 64  # fine phases at most; the model merges neighbours into groups
+GROUPS = 8
+UNIT = np.float32(2.0**-24)
+HALF = np.int32(1 << 23)
+LOG_FIRST = 8  # SPARSE: 2^8 <= 2^24 u is where phases begin, four an octave; all below share phase 0
+NEVER = np.int32(2**31 - 1)
+
+
+def phase_edges(family: int) -> NDArray[np.int32]:
+    """Return the smallest folded u (24 bits) of the fine phases 1, 2, … of a family."""
+    if family == DITHER:
+        return (np.arange(1, 8) << 20).astype(np.int32)
+    if family == ROUND:
+        return (np.arange(1, 8) << 21).astype(np.int32)
+    phase = np.arange(1, PHASES)
+    return (((4 + phase % 4) << (LOG_FIRST + phase // 4)) // 4).astype(np.int32)
+
+
+@leaf
+def fill_uniforms(n: int, key: Any, first: Any, uniforms: Any) -> None:
+    """24 random bits for each of the n elements that begin at index `first`."""
+    for j in range(n):
+        uniforms[j] = np.int32(hash32(first + np.uint32(j), key) >> np.uint32(8))
+
+
+@leaf
+def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, rows: Any) -> None:
+    """rows[j] = base + 256 * group of uniforms[j], where group k begins at edges[k - 1] (all eight edges are set)."""
+    if groups == 1:
+        for j in range(uniforms.size):
+            rows[j] = base
+        return
+    e1, e2, e3, e4, e5, e6, e7 = edges[0], edges[1], edges[2], edges[3], edges[4], edges[5], edges[6]
+    centre = HALF if dither else np.int32(0)
+    fold = np.int32(31) if dither else np.int32(30)  # 24-bit numbers: a shift by 30 leaves zero, nothing is folded
+    for j in range(uniforms.size):
+        v = np.int32(uniforms[j] - centre)
+        v = np.int32(v ^ np.int32(v >> fold))
+        group = np.int32(np.int32(v >= e1) + np.int32(v >= e2))
+        group = np.int32(group + np.int32(np.int32(v >= e3) + np.int32(v >= e4)))
+        group = np.int32(group + np.int32(np.int32(v >= e5) + np.int32(v >= e6)))
+        group = np.int32(group + np.int32(v >= e7))
+        rows[j] = np.uint32(base + np.uint32(np.uint32(group) << np.uint32(8)))
+
+
+@leaf
+def quantize(x: Any, inverse: Any, limit: Any, family: int, uniforms: Any, q: Any) -> None:
+    """q[j] of x[j] * inverse, |q| <= limit, mirrored for DITHER where u < 1/2."""
+    if family == DITHER:
+        for j in range(x.size):
+            r = uniforms[j]
+            level = np.int32(np.floor(np.float32(np.float32(x[j] * inverse) + np.float32(np.float32(r) * UNIT))))
+            level = np.int32(max(min(level, limit), np.int32(-limit)))
+            mirror = np.int32(np.int32(r - HALF) >> np.int32(31))
+            q[j] = np.int32(np.int32(level ^ mirror) - mirror)
+    else:
+        for j in range(x.size):
+            a = np.float32(abs(x[j]) * inverse)
+            low = np.int32(a)
+            fraction = np.float32(a - np.float32(low))
+            u = np.float32(np.float32(uniforms[j]) * UNIT)
+            level = np.int32(min(np.int32(low + np.int32(u < fraction)), limit))
+            q[j] = level if x[j] >= np.float32(0) else np.int32(-level)
+
+
+@leaf
+def add_values(q: Any, step: Any, limit: Any, family: int, uniforms: Any, out: Any) -> None:
+    """out += step * the value that q stands for; a forged q is held to the limit."""
+    if family == DITHER:
+        for j in range(out.size):
+            r = uniforms[j]
+            mirror = np.int32(np.int32(r - HALF) >> np.int32(31))
+            level = np.int32(max(min(q[j], limit), np.int32(-limit)))
+            level = np.int32(np.int32(level ^ mirror) - mirror)
+            u = np.float32(np.float32(np.int32(r - HALF)) * UNIT)
+            out[j] = np.float32(out[j] + np.float32(np.float32(np.float32(level) - u) * step))
+    else:
+        for j in range(out.size):
+            level = np.int32(max(min(q[j], limit), np.int32(-limit)))
+            out[j] = np.float32(out[j] + np.float32(np.float32(level) * step))
+
+
+@leaf
+def split_low(q: Any, shift: Any, low: Any) -> None:
+    """Move the lowest `shift` bits of q into low."""
+    mask = np.int32(np.int32(np.int32(1) << shift) - np.int32(1))
+    for j in range(q.size):
+        low[j] = np.uint32(np.int32(q[j] & mask))
+        q[j] = np.int32(q[j] >> shift)
+
+
+@leaf
+def join_low(q: Any, shift: Any, low: Any) -> None:
+    for j in range(q.size):
+        q[j] = np.int32(np.int32(q[j] << shift) | np.int32(low[j]))

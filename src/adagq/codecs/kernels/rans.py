@@ -1,0 +1,257 @@
+"""Range asymmetric numeral systems (rANS), eight interleaved states, 16-bit words.
+
+A state x in [2^16, 2^32) takes in a token of frequency f, first slot c, out of 2^p slots:
+
+    encode   x' = (x // f) 2^p + c + x % f        after giving away a word if x' would pass 2^32
+    decode   slot = x mod 2^p, x' = f (x // 2^p) + slot - c, then a word is read if x' < 2^16
+
+The encoder runs backwards, so the decoder runs forwards. Element i of a chunk belongs to state i mod 8; the states
+share one stream of words. Division is a multiplication by the next double above 1/f, exact for x < 2^32. Words are
+written and read without branches: whether one moves is as good as random. A decoder that runs out of words repeats
+the last one: any stream decodes to something in range, so nothing can fail halfway.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from adagq.codecs.kernels.common import inline, leaf
+from adagq.codecs.kernels.tokens import (
+    ESCAPE,
+    ESCAPE_BITS,
+    FIRST_WIDE,
+    LIMIT,
+    SPLIT,
+    SPLIT_SHIFT,
+    TOKEN_BASE,
+    TOKEN_BITS,
+    TOKEN_HIGH,
+    TOKEN_LOW,
+)
+
+STATES = 8
+LOWEST = np.uint32(1 << 16)
+NO_TOKEN = 255  # never in a table
+DENSE_BITS, SPARSE_BITS = 12, 16  # log2 of the slots of a table: by lookup, and by search
+
+
+@inline
+def token_of(q: Any) -> Any:
+    """Return the token of a signed integer, |q| < 2^17."""
+    magnitude = np.uint64(abs(q))
+    if magnitude < np.uint64(SPLIT):
+        token = TOKEN_LOW[magnitude]
+    else:
+        token = TOKEN_HIGH[magnitude >> np.uint64(SPLIT_SHIFT)]
+    return np.uint64(token) + np.uint64(q < 0)
+
+
+@inline
+def entry_of(q: Any, row: Any) -> Any:
+    """Return row + token for tokens without raw bits, row + NO_TOKEN for all others."""
+    zigzag = np.uint32(np.uint32(np.uint32(abs(q)) << np.uint32(1)) - np.uint32(q > np.int32(0)))
+    return np.uint32(row + (zigzag if zigzag < np.uint32(FIRST_WIDE) else np.uint32(NO_TOKEN)))
+
+
+@inline
+def _room_for_bits(x: Any, count: Any) -> Any:
+    """Return 1 if a word must go before `count` raw bits fit under 2^32, else 0."""
+    return np.uint32(np.uint32(x >> np.uint32(np.uint32(32) - count)) != np.uint32(0))
+
+
+@inline
+def _drop(x: Any, give: Any) -> Any:
+    return np.uint32(x >> np.uint32(give << np.uint32(4)))
+
+
+@leaf
+def _push_raw(x: Any, q: Any, entry: Any, table: Any, words: Any, at: Any) -> Any:
+    """Push the raw bits of a value whose token has some, or whose token the table leaves to ESCAPE.
+
+    Rare and long: kept out of the loop, where it would take the registers.
+    """
+    row = np.uint64(entry) & ~np.uint64(255)
+    token = token_of(q)
+    raw = np.uint32(abs(q))
+    count = np.uint32(TOKEN_BITS[token])
+    index = row + token
+    if table[index] == np.uint64(0):
+        index = row + np.uint64(ESCAPE)
+        raw = np.uint32(q + LIMIT)
+        count = np.uint32(ESCAPE_BITS)
+        give = _room_for_bits(x, count)
+        words[at - np.uint64(1)] = np.uint16(x)
+        at = at - np.uint64(give)
+        x = np.uint32(np.uint32(_drop(x, give) << count) | np.uint32(raw >> count))
+    give = _room_for_bits(x, count)
+    words[at - np.uint64(1)] = np.uint16(x)
+    at = at - np.uint64(give)
+    raw = np.uint32(raw & np.uint32(np.uint32(np.uint32(1) << count) - np.uint32(1)))
+    return np.uint32(np.uint32(_drop(x, give) << count) | raw), index, at
+
+
+@inline
+def _push(x: Any, q: Any, entry: Any, table: Any, inverses: Any, bits: Any, words: Any, at: Any) -> Any:
+    """Encode one value; `entry` is its place in the table (freq << 32 | start); words are written downwards."""
+    index = np.uint64(entry)
+    if table[index] == np.uint64(0):
+        x, index, at = _push_raw(x, q, entry, table, words, at)
+    packed = table[index]
+    f = np.uint32(packed >> np.uint64(32))
+    give = np.uint32(np.uint32(x >> np.uint32(np.uint32(32) - bits)) >= f)
+    words[at - np.uint64(1)] = np.uint16(x)
+    at = at - np.uint64(give)
+    x = _drop(x, give)
+    quotient = np.uint32(np.float64(x) * inverses[index])
+    rest = np.uint32(x - np.uint32(quotient * f))
+    return np.uint32(np.uint32(np.uint32(quotient << bits) + rest) + np.uint32(packed)), at
+
+
+@leaf
+def encode_chunk(
+    q: Any, entries: Any, n: int, table: Any, inverses: Any, bits: Any, state: Any, words: Any, at: int
+) -> int:
+    """Push q[n - 1], …, q[0], entries[i] = entry_of(q[i], row); return the new beginning of the words."""
+    pos = np.uint64(at)
+    i = np.uint64(n)
+    while i & np.uint64(7):
+        i -= np.uint64(1)
+        k = i & np.uint64(7)
+        state[k], pos = _push(state[k], q[i], entries[i], table, inverses, bits, words, pos)
+    x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
+    x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
+    while i:
+        i -= np.uint64(8)
+        x7, pos = _push(x7, q[i + np.uint64(7)], entries[i + np.uint64(7)], table, inverses, bits, words, pos)
+        x6, pos = _push(x6, q[i + np.uint64(6)], entries[i + np.uint64(6)], table, inverses, bits, words, pos)
+        x5, pos = _push(x5, q[i + np.uint64(5)], entries[i + np.uint64(5)], table, inverses, bits, words, pos)
+        x4, pos = _push(x4, q[i + np.uint64(4)], entries[i + np.uint64(4)], table, inverses, bits, words, pos)
+        x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], table, inverses, bits, words, pos)
+        x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], table, inverses, bits, words, pos)
+        x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], table, inverses, bits, words, pos)
+        x0, pos = _push(x0, q[i], entries[i], table, inverses, bits, words, pos)
+    state[0], state[1], state[2], state[3] = x0, x1, x2, x3
+    state[4], state[5], state[6], state[7] = x4, x5, x6, x7
+    return np.int64(pos)
+
+
+@inline
+def _refill(x: Any, need: Any, word: Any) -> Any:
+    word = np.uint32(np.uint32(word) & np.uint32(np.uint32(0) - need))
+    return np.uint32(np.uint32(x << np.uint32(need << np.uint32(4))) | word)
+
+
+@leaf
+def _pull_raw(x: Any, token: Any, words: Any, last: Any, at: Any) -> Any:
+    """Pull the raw bits of a token and return (state, position, value); kept out of the loop as `_push_raw` is."""
+    value = TOKEN_BASE[token]
+    count = np.uint32(TOKEN_BITS[token])
+    high = np.int32(0)
+    if token == np.uint8(ESCAPE):
+        count = np.uint32(ESCAPE_BITS)
+        high = np.int32(x & np.uint32(511))
+        x = np.uint32(x >> count)
+        need = np.uint32(x < LOWEST)
+        x = _refill(x, need, words[min(at, last)])
+        at = at + np.uint64(need)
+    raw = np.int32(x & np.uint32(np.uint32(np.uint32(1) << count) - np.uint32(1)))
+    x = np.uint32(x >> count)
+    need = np.uint32(x < LOWEST)
+    x = _refill(x, need, words[min(at, last)])
+    at = at + np.uint64(need)
+    if token == np.uint8(ESCAPE):
+        return x, at, np.int32(np.int32(raw << np.int32(ESCAPE_BITS)) + high - LIMIT)
+    sign = np.int32(value >> np.int32(31))  # 0 or -1: signs are coin flips, a branch would be too
+    return x, at, np.int32(value + np.int32(np.int32(raw ^ sign) - sign))
+
+
+@inline
+def _pull(x: Any, row: Any, slots: Any, words: Any, last: Any, at: Any) -> Any:
+    """Return (state, position, value); every slot holds token << 24 | freq - 1 << 12 | slot - start."""
+    entry = slots[np.uint64(np.uint32(np.uint32(row << np.uint32(4)) + np.uint32(x & np.uint32(4095))))]
+    freq = np.uint32(np.uint32(np.uint32(entry >> np.uint32(12)) & np.uint32(4095)) + np.uint32(1))
+    x = np.uint32(np.uint32(freq * np.uint32(x >> np.uint32(DENSE_BITS))) + np.uint32(entry & np.uint32(4095)))
+    need = np.uint32(x < LOWEST)
+    x = _refill(x, need, words[min(at, last)])
+    at = at + np.uint64(need)
+    token = np.uint8(entry >> np.uint32(24))
+    value = TOKEN_BASE[token]
+    if token >= np.uint8(FIRST_WIDE):
+        x, at, value = _pull_raw(x, token, words, last, at)
+    return x, at, value
+
+
+@inline
+def _pull_sparse(x: Any, row: Any, table: Any, words: Any, last: Any, at: Any) -> Any:
+    """The same for tables of 2^16 slots where token 0 takes nearly all: look there first, search otherwise."""
+    slot = np.uint32(x & np.uint32(0xFFFF))
+    index = np.uint64(row)
+    while slot >= table[index + np.uint64(1)]:  # row of first slots; ends, as the last token's limit is 2^16
+        index += np.uint64(1)
+    start = table[index]
+    freq = np.uint32(table[index + np.uint64(1)] - start)
+    x = np.uint32(np.uint32(freq * np.uint32(x >> np.uint32(SPARSE_BITS))) + np.uint32(slot - start))
+    need = np.uint32(x < LOWEST)
+    x = _refill(x, need, words[min(at, last)])
+    at = at + np.uint64(need)
+    token = np.uint8(index - np.uint64(row))
+    value = TOKEN_BASE[token]
+    if token >= np.uint8(FIRST_WIDE):
+        x, at, value = _pull_raw(x, token, words, last, at)
+    return x, at, value
+
+
+@leaf
+def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: int) -> int:
+    """Pull q[0], …, q[n - 1] with dense tables; return the new position in the words."""
+    last = np.uint64(words.size - 1)
+    pos = np.uint64(at)
+    full = np.uint64(n) & ~np.uint64(7)
+    x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
+    x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
+    i = np.uint64(0)
+    while i < full:
+        x0, pos, q[i] = _pull(x0, rows[i], slots, words, last, pos)
+        x1, pos, q[i + np.uint64(1)] = _pull(x1, rows[i + np.uint64(1)], slots, words, last, pos)
+        x2, pos, q[i + np.uint64(2)] = _pull(x2, rows[i + np.uint64(2)], slots, words, last, pos)
+        x3, pos, q[i + np.uint64(3)] = _pull(x3, rows[i + np.uint64(3)], slots, words, last, pos)
+        x4, pos, q[i + np.uint64(4)] = _pull(x4, rows[i + np.uint64(4)], slots, words, last, pos)
+        x5, pos, q[i + np.uint64(5)] = _pull(x5, rows[i + np.uint64(5)], slots, words, last, pos)
+        x6, pos, q[i + np.uint64(6)] = _pull(x6, rows[i + np.uint64(6)], slots, words, last, pos)
+        x7, pos, q[i + np.uint64(7)] = _pull(x7, rows[i + np.uint64(7)], slots, words, last, pos)
+        i += np.uint64(8)
+    state[0], state[1], state[2], state[3] = x0, x1, x2, x3
+    state[4], state[5], state[6], state[7] = x4, x5, x6, x7
+    while i < np.uint64(n):
+        k = i & np.uint64(7)
+        state[k], pos, q[i] = _pull(state[k], rows[i], slots, words, last, pos)
+        i += np.uint64(1)
+    return np.int64(pos)
+
+
+@leaf
+def decode_chunk_sparse(q: Any, rows: Any, n: int, table: Any, state: Any, words: Any, at: int) -> int:
+    """The same with sparse tables."""
+    last = np.uint64(words.size - 1)
+    pos = np.uint64(at)
+    full = np.uint64(n) & ~np.uint64(7)
+    x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
+    x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
+    i = np.uint64(0)
+    while i < full:
+        x0, pos, q[i] = _pull_sparse(x0, rows[i], table, words, last, pos)
+        x1, pos, q[i + np.uint64(1)] = _pull_sparse(x1, rows[i + np.uint64(1)], table, words, last, pos)
+        x2, pos, q[i + np.uint64(2)] = _pull_sparse(x2, rows[i + np.uint64(2)], table, words, last, pos)
+        x3, pos, q[i + np.uint64(3)] = _pull_sparse(x3, rows[i + np.uint64(3)], table, words, last, pos)
+        x4, pos, q[i + np.uint64(4)] = _pull_sparse(x4, rows[i + np.uint64(4)], table, words, last, pos)
+        x5, pos, q[i + np.uint64(5)] = _pull_sparse(x5, rows[i + np.uint64(5)], table, words, last, pos)
+        x6, pos, q[i + np.uint64(6)] = _pull_sparse(x6, rows[i + np.uint64(6)], table, words, last, pos)
+        x7, pos, q[i + np.uint64(7)] = _pull_sparse(x7, rows[i + np.uint64(7)], table, words, last, pos)
+        i += np.uint64(8)
+    state[0], state[1], state[2], state[3] = x0, x1, x2, x3
+    state[4], state[5], state[6], state[7] = x4, x5, x6, x7
+    while i < np.uint64(n):
+        k = i & np.uint64(7)
+        state[k], pos, q[i] = _pull_sparse(state[k], rows[i], table, words, last, pos)
+        i += np.uint64(1)
+    return np.int64(pos)

@@ -1,0 +1,239 @@
+"""QSGD and its kin: levels on a uniform lattice, packed at fixed width or entropy-coded.
+
+    Q_s(v_j) = scale * sign(v_j) * (l + B) / s,   l = floor(|v_j| s / scale),   B ~ Bernoulli(|v_j| s / scale - l)
+
+(spec section 2; Alistarh et al. 2017). `rounding="dither"` is subtractive dither: q = floor(v s / scale + u), decoded as
+(q - u + 1/2) scale / s with the same u, drawn from the seed on both sides. It is unbiased as well and, above about
+half a bit per element, has half the error; chunks where nearly everything rounds to zero fall back to stochastic
+rounding on half the step. See docs/codecs.md for the measurements.
+
+Frame: flags bit 0 = entropy-coded. Knobs: levels u32, bucket u32, granularity, norm, rounding, packing asked for u8.
+Sections: tensor sizes (u32, tensor granularity only), scales (float32, one a span), then
+  fixed     words (u32)
+  entropy   model, segment lengths (u32 words), words (u16), raw low bits (u32)
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.codecs import entropy_stream, spans
+from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS
+from adagq.codecs.inputs import Scan, scan_vector, vector_of
+from adagq.codecs.kernels.common import BLOCK, key_of
+from adagq.codecs.kernels.fixed import decode_blocks, encode_blocks
+from adagq.codecs.parallel import even_bounds, run_pieces
+from adagq.codecs.wire import Frame, build, frame_size
+from adagq.errors import NonFiniteError, PayloadError
+from adagq.vectors import FloatVector, Layout
+
+TAG_QSGD: Final = 3
+TAG_TERNGRAD: Final = 5
+KNOBS: Final = struct.Struct("<IIBBBB")
+NORMS: Final = ("l2", "max")
+ROUNDINGS: Final = ("stochastic", "dither")
+PACKINGS: Final = ("fixed", "entropy")
+ENTROPY_FLAG: Final = 1
+SMALLEST_SCALE: Final = 1e-30  # below it a vector is lifted by a power of two while it is encoded
+LIFT: Final = 2.0**100
+
+
+@dataclass(frozen=True, slots=True)
+class QSGD:
+    """Quantize to `levels` steps of the scale of each span; unbiased.
+
+    >>> from adagq.codecs import decode
+    >>> v = np.linspace(-1, 1, 1000, dtype=np.float32)
+    >>> payload = QSGD(levels=15, norm="max").encode(v, seed=7)
+    >>> float(np.abs(decode(payload) - v).max()) <= 1 / 15 + 1e-6
+    True
+    """
+
+    levels: int = 255
+    granularity: Literal["vector", "tensor"] | int = "vector"
+    norm: Literal["l2", "max"] = "l2"
+    rounding: Literal["stochastic", "dither"] = "stochastic"
+    packing: Literal["fixed", "entropy"] = "entropy"
+    tag: int = TAG_QSGD
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.levels <= MAX_LEVELS:
+            raise ValueError(f"levels = {self.levels}, allowed are 1 to {MAX_LEVELS}")
+        spans.check_granularity(self.granularity)
+        for name, allowed in (("norm", NORMS), ("rounding", ROUNDINGS), ("packing", PACKINGS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} = {getattr(self, name)!r}, allowed are {', '.join(allowed)}")
+
+    @property
+    def unbiased(self) -> bool:
+        return True
+
+    @property
+    def width(self) -> int:
+        """Bits of one element at fixed packing: ceil(log2(2 s + 1))."""
+        return (2 * self.levels).bit_length()
+
+    def encode(
+        self,
+        vector: NDArray[Any],
+        seed: int = 0,
+        layout: Layout | Sequence[int] | None = None,
+        threads: int = 1,
+    ) -> bytes:
+        prepared = self._prepare(vector, layout, threads)
+        key = key_of(seed)
+        if self.packing == "entropy" and prepared.x.size:
+            coded = entropy_stream.encode(
+                prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
+                self._inverses(prepared)[prepared.scan.chunks.spans], self.levels, self.rounding, key, threads,
+                limit_bytes=self._fixed_code_bytes(prepared.x.size),
+            )  # fmt: skip
+            if coded is not None:
+                return self._frame(prepared, seed, ENTROPY_FLAG, coded)
+        words = self._pack(prepared, key, threads)
+        return self._frame(prepared, seed, 0, [words])
+
+    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+        """Return the predicted payload bits at levels 2^b - 1, b = 1..16."""
+        prepared = self._prepare(vector, layout, 1)
+        return np.array(
+            [replace(self, levels=2**b - 1)._predict(prepared) for b in range(1, LEVEL_BITS + 1)], np.float64
+        )
+
+    def predict(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> float:
+        """Return the predicted payload bits at this codec's levels."""
+        return self._predict(self._prepare(vector, layout, 1))
+
+    def fitted(self, vector: NDArray[Any], budget_bytes: int, layout: Layout | Sequence[int] | None = None) -> "QSGD":
+        """Return this codec with the most levels whose predicted payload stays within `budget_bytes`."""
+        prepared = self._prepare(vector, layout, 1)
+        low, high = 1, MAX_LEVELS
+        if replace(self, levels=high)._predict(prepared) <= 8 * budget_bytes:
+            return replace(self, levels=high)
+        while high - low > max(1, low // 128):
+            middle = round((low * high) ** 0.5)
+            middle = min(max(middle, low + 1), high - 1)
+            if replace(self, levels=middle)._predict(prepared) <= 8 * budget_bytes:
+                low = middle
+            else:
+                high = middle
+        return replace(self, levels=low)
+
+    def _prepare(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None, threads: int) -> "_Prepared":
+        x = vector_of(vector)
+        sizes = spans.tensor_sizes(layout, x.size) if self.granularity == "tensor" else None
+        starts = spans.span_starts(self.granularity, x.size, sizes)
+        scan = scan_vector(x, starts, threads)
+        lifted = 0.0 < scan.largest < SMALLEST_SCALE
+        if lifted:
+            x = (x.astype(np.float64) * LIFT).astype(np.float32)
+            scan = scan_vector(x, starts, threads)
+        exact = scan.norms if self.norm == "l2" else scan.largests
+        scales = exact.astype(np.float32)
+        scales = np.where(scales < exact, np.nextafter(scales, np.float32(np.inf)), scales).astype(np.float32)
+        if scales.size and scales.max() > spans.LARGEST_SCALE:
+            raise NonFiniteError(
+                f"the vector's {self.norm} norm is above {spans.LARGEST_SCALE:g}, too large for float32"
+            )
+        return _Prepared(x, sizes, starts, scan, scales, lifted)
+
+    def _inverses(self, prepared: "_Prepared") -> NDArray[np.float32]:
+        scales = prepared.scales.astype(np.float64)
+        return np.divide(self.levels, scales, out=np.zeros_like(scales), where=scales > 0).astype(np.float32)
+
+    def _fixed_code_bytes(self, elements: int) -> int:
+        return 4 * _word_count(elements, self.width)
+
+    def _pack(self, prepared: "_Prepared", key: np.uint32, threads: int) -> NDArray[np.uint32]:
+        x, inverses = prepared.x, self._inverses(prepared)
+        words = np.empty(_word_count(x.size, self.width), np.uint32)
+        dither = self.rounding == "dither"
+        run_pieces(
+            lambda lo, hi: encode_blocks(
+                x, prepared.starts, inverses, np.int32(self.levels), dither, key, self.width, lo, hi, words
+            ),
+            even_bounds(-(-x.size // BLOCK), threads),
+            threads,
+        )
+        return words
+
+    def _frame(self, prepared: "_Prepared", seed: int, flags: int, coded: list[NDArray[Any] | bytes]) -> bytes:
+        scales = (prepared.scales / np.float64(LIFT)).astype(np.float32) if prepared.lifted else prepared.scales
+        return build(
+            self.tag,
+            prepared.x.size,
+            [*spans.size_section(prepared.sizes), scales, *coded],
+            flags=flags,
+            seed=seed,
+            knobs=_pack_knobs(self),
+        )
+
+    def _predict(self, prepared: "_Prepared") -> float:
+        head = [4 * s.size for s in (*spans.size_section(prepared.sizes), prepared.scales)]
+        fixed = 8.0 * frame_size([*head, self._fixed_code_bytes(prepared.x.size)])
+        if self.packing == "fixed" or not prepared.x.size:
+            return fixed
+        coded = entropy_stream.predict(
+            prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
+            self._inverses(prepared)[prepared.scan.chunks.spans], self.levels, self.rounding,
+        )  # fmt: skip
+        return min(fixed, 8.0 * frame_size([*head, 0, 4, 0, 0]) + coded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What all encodings of one vector share."""
+
+    x: FloatVector
+    sizes: NDArray[np.int64] | None
+    starts: NDArray[np.int64]
+    scan: Scan
+    scales: NDArray[np.float32]
+    lifted: bool
+
+
+def _word_count(elements: int, width: int) -> int:
+    return -(-elements * width // 32)
+
+
+def _pack_knobs(codec: QSGD) -> bytes:
+    kind, bucket = spans.pack_granularity(codec.granularity)
+    return KNOBS.pack(
+        codec.levels, bucket, kind, NORMS.index(codec.norm), ROUNDINGS.index(codec.rounding),
+        PACKINGS.index(codec.packing),
+    )  # fmt: skip
+
+
+def add_qsgd(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
+    levels, bucket, kind, norm, rounding, packing = KNOBS.unpack_from(frame.knobs)
+    if not 1 <= levels <= MAX_LEVELS:
+        raise PayloadError(f"levels = {levels}, allowed are 1 to {MAX_LEVELS}")
+    if norm > 1 or rounding > 1 or packing > 1:
+        raise PayloadError("knobs out of range: norm, rounding or packing")
+    coded = bool(frame.flags & ENTROPY_FLAG)
+    tensor = int(kind == 1)
+    frame.expect_sections(tensor + (5 if coded else 2))
+    starts, scales = spans.read_scales(frame, kind, bucket)
+    codec = QSGD(levels=levels, rounding=ROUNDINGS[rounding])  # type: ignore[arg-type]
+    steps = scales.astype(np.float64) * (weight / levels)
+    if coded:
+        sections = (
+            frame.section(tensor + 1, np.uint8),
+            *(frame.section(tensor + 2 + k, t) for k, t in enumerate((np.uint32, np.uint16, np.uint32))),
+        )
+        entropy_stream.add(sections, starts, steps, levels, codec.rounding, key_of(frame.seed), out, threads)
+        return
+    words = frame.section(tensor + 1, np.uint32)
+    if words.size != _word_count(frame.elements, codec.width):
+        raise PayloadError(f"{words.size} words, {_word_count(frame.elements, codec.width)} are needed")
+    key, dither = key_of(frame.seed), codec.rounding == "dither"
+    small = steps.astype(np.float32)
+    run_pieces(
+        lambda lo, hi: decode_blocks(words, starts, small, np.int32(levels), dither, key, codec.width, lo, hi, out),
+        even_bounds(-(-frame.elements // BLOCK), threads),
+        threads,
+    )

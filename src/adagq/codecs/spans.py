@@ -1,0 +1,100 @@
+"""Which elements share a scale (spans), and which share statistics (chunks)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.codecs.kernels.common import BLOCK
+from adagq.codecs.wire import Frame
+from adagq.errors import LayoutError, PayloadError
+from adagq.vectors import Layout
+
+LARGEST_SCALE = 2e38  # leaves room for half a step of dither below float32's limit
+SMALL_VECTOR = 2**18  # shorter vectors get shorter chunks: there are few elements to learn statistics from
+SMALL_CHUNK = 256
+
+
+def tensor_sizes(layout: Layout | Sequence[int] | None, elements: int) -> NDArray[np.int64]:
+    """Return the tensor sizes of a layout, checked against the vector."""
+    if layout is None:
+        raise LayoutError('granularity "tensor" needs a layout (or a list of tensor sizes)')
+    sizes = np.array(layout.sizes if isinstance(layout, Layout) else list(layout), np.int64)
+    if sizes.sum() != elements or (sizes < 0).any():
+        raise LayoutError(f"the layout describes {sizes.sum()} elements, the vector has {elements}")
+    return sizes[sizes > 0]
+
+
+def span_starts(granularity: str | int, elements: int, sizes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Return the boundaries of the runs of elements that share a scale: k spans, k + 1 numbers."""
+    if elements == 0:
+        return np.zeros(1, np.int64)
+    if granularity == "tensor":
+        assert sizes is not None
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    length = elements if granularity == "vector" else int(granularity)
+    return np.append(np.arange(0, elements, length), elements).astype(np.int64)
+
+
+def check_granularity(granularity: str | int) -> None:
+    """Raise ValueError unless it is "vector", "tensor" or a bucket length."""
+    if isinstance(granularity, str) and granularity not in ("vector", "tensor"):
+        raise ValueError(f'granularity = {granularity!r}, allowed are "vector", "tensor" or a bucket length')
+    if isinstance(granularity, int) and not 1 <= granularity < 2**32:
+        raise ValueError(f"granularity = {granularity}, a bucket has 1 to 2^32 - 1 elements")
+
+
+def pack_granularity(granularity: str | int) -> tuple[int, int]:
+    """Return (kind, bucket length) as they stand in the knobs: 0 vector, 1 tensor, 2 bucket."""
+    return (2, granularity) if isinstance(granularity, int) else (("vector", "tensor").index(granularity), 0)
+
+
+def size_section(sizes: NDArray[np.int64] | None) -> list[NDArray[np.uint32]]:
+    """Tensor sizes travel in a section of their own, before the scales; other granularities need none."""
+    return [] if sizes is None else [sizes.astype(np.uint32)]
+
+
+def read_scales(frame: Frame, kind: int, bucket: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return span boundaries and scales of a frame, checked; they are its first sections."""
+    if kind > 2 or (kind == 2) != (bucket > 0):
+        raise PayloadError(f"granularity {kind} with bucket length {bucket}")
+    if kind == 1:
+        sizes = frame.section(0, np.uint32).astype(np.int64)
+        if sizes.sum() != frame.elements or (sizes == 0).any():
+            raise PayloadError(f"tensor sizes add up to {sizes.sum()}, the header says {frame.elements} elements")
+        starts = span_starts("tensor", frame.elements, sizes)
+    else:
+        starts = span_starts(bucket or "vector", frame.elements)
+    scales = frame.section(int(kind == 1), np.float32)
+    if scales.size != starts.size - 1:
+        raise PayloadError(f"{scales.size} scales for {starts.size - 1} spans")
+    if not (scales >= 0).all() or not (scales <= LARGEST_SCALE).all():
+        raise PayloadError(f"a scale is not a number from 0 to {LARGEST_SCALE:g}")
+    return starts, scales
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Runs of at most 2,048 elements inside one span: what the entropy coder adapts to."""
+
+    starts: NDArray[np.int64]
+    spans: NDArray[np.int64]  # the span of each chunk
+
+    @classmethod
+    def of(cls, starts: NDArray[np.int64]) -> "Chunks":
+        length = BLOCK if starts[-1] >= SMALL_VECTOR else SMALL_CHUNK
+        sizes = np.diff(starts)
+        pieces = -(-sizes // length)
+        spans = np.repeat(np.arange(sizes.size), pieces)
+        nth = np.arange(spans.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        begins = starts[spans] + nth * length if spans.size else np.zeros(0, np.int64)
+        return cls(np.append(begins, starts[-1]).astype(np.int64), spans.astype(np.int64))
+
+    @property
+    def count(self) -> int:
+        return self.spans.size
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
