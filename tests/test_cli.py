@@ -61,6 +61,7 @@ def test_train_runs_one_method_and_takes_the_next_free_directory() -> None:
         (["compare", "--set", "fleet.uplink_mbps=0"], "fleet.uplink_mbps = 0"),
         (["compare", "--workers", "1", "--set", "task.clients=5000"], "5000"),
         (["train", "--out", ".", *SMALL], "there already"),
+        (["train", "--out", ".", "--resume", *SMALL], "cannot be continued"),
         (["report", "."], "rows.jsonl"),
         (["plan", "--params", "many"], "params = 'many'"),
     ],

@@ -1,16 +1,17 @@
-"""A run directory: what is in it, and that nothing is ever overwritten."""
+"""A run directory: what is in it, that nothing is ever overwritten, and that a killed run goes on."""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from adagq.config import Config, Training, load_config
 from adagq.errors import CheckpointError, DataError
-from adagq.experiment import compared, run, until_target
-from adagq.rounds import Closed
+from adagq.experiment import compared, finished, run
 
-SETTINGS = ["training.max_rounds=2", "training.target=0.99", "task.clients=3"]
+SETTINGS = ["training.max_rounds=3", "training.target=0.99", "task.clients=3"]
+FILES = ("rows.jsonl", "ledger.jsonl", "config.toml")
 
 
 def config(*settings: str) -> Config:
@@ -22,45 +23,80 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 
 def test_every_method_and_seed_is_there(tmp_path: Path) -> None:
-    small = config("seeds=2", 'methods=["fedavg"]')
+    small = compared(config("seeds=2", 'methods=["fedavg"]'))
     out = tmp_path / "new" / "run"
-    steps = list(run(small, compared(small), out))
+    steps = list(run(small, out))
     rows, ledger = lines(out / "rows.jsonl"), lines(out / "ledger.jsonl")
-    assert [row["method"] for row in rows] == ["fedavg"] * 2 + ["ideal"] * 2 + ["fedavg"] * 2 + ["ideal"] * 2
-    assert [row["seed"] for row in rows] == [0] * 4 + [1] * 4
+    assert [row["method"] for row in rows] == 2 * (["fedavg"] * 3 + ["ideal"] * 3)
+    assert [row["seed"] for row in rows] == [0] * 6 + [1] * 6
     assert [step.row for step in steps] == rows
     assert len(ledger) == 3 * len(rows)
     assert load_config(out / "config.toml") == small
-    assert rows[0]["loss"] != rows[4]["loss"]
+    assert rows[0]["loss"] != rows[6]["loss"]
 
 
 def test_same_settings_same_bytes_on_any_number_of_workers(tmp_path: Path) -> None:
     small = config('methods=["adagq", "adagq-fit"]')
     for workers in (1, 2):
-        list(run(small, compared(small), tmp_path / str(workers), workers))
-    for name in ("rows.jsonl", "ledger.jsonl", "config.toml"):
+        list(run(small, tmp_path / str(workers), workers))
+    for name in FILES:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
 
 
 def test_what_is_there_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("mine", "utf-8")
-    with pytest.raises(CheckpointError, match="there already"):
-        next(run(config(), compared(config()), tmp_path))
+    for resume in (False, True):
+        with pytest.raises(CheckpointError):
+            next(run(config(), tmp_path, resume=resume))
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
     assert (tmp_path / "rows.jsonl").read_text("utf-8") == "mine"
 
 
 def test_a_run_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError):
-        next(run(config("task.clients=5000"), compared(config()), tmp_path / "run"))
+        next(run(config("task.clients=5000"), tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("extra", "maximum", "expected"),
-    [(0, 10, 4), (3, 10, 7), (9, 10, 13), (0, 2, 2)],
-)
+@pytest.mark.parametrize("rounds", [1, 4, 5, 9, 12])
+def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path, rounds: int) -> None:
+    small = config(
+        'methods=["adagq", "adagq-fit", "qsgd+residual"]', "training.max_rounds=4", "training.participants=2"
+    )
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    list(run(small, whole))
+    steps = run(small, cut)
+    list(islice(steps, rounds))
+    steps.close()
+    with (cut / "rows.jsonl").open("a") as file:
+        file.write('{"method": "torn')  # written, but not closed, when the run was killed
+    rest = list(run(small, cut, resume=True))
+    assert len(rest) == 12 - rounds
+    for name in FILES:
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+    assert list(run(small, cut, resume=True)) == []
+
+
+def test_foreign_and_torn_checkpoints_are_refused(tmp_path: Path) -> None:
+    small = config('methods=["fedavg"]')
+    next(run(small, tmp_path))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(CheckpointError, match="not a run with these settings"):
+        next(run(config('methods=["qsgd"]'), tmp_path, resume=True))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    saved = tmp_path / "checkpoint.npz"
+    for torn in (before[saved.name][:-100], b"", bytes(1000), before[saved.name].replace(b"fedavg", b"fedavh")):
+        saved.write_bytes(torn)
+        with pytest.raises(CheckpointError, match="torn or not a checkpoint"):
+            next(run(small, tmp_path, resume=True))
+    saved.write_bytes(before[saved.name])
+    (tmp_path / "rows.jsonl").write_text("", "utf-8")
+    with pytest.raises(CheckpointError, match="shorter than its checkpoint"):
+        next(run(small, tmp_path, resume=True))
+
+
+@pytest.mark.parametrize(("extra", "maximum", "expected"), [(0, 10, 4), (3, 10, 7), (9, 10, 13), (0, 2, 2)])
 def test_rounds_end_at_the_target(extra: int, maximum: int, expected: int) -> None:
-    rounds = (Closed({"round": k, "accuracy": k / 10}, [], None) for k in range(1, 100))  # type: ignore[arg-type]
     training = Training(target=0.4, extra_rounds=extra, max_rounds=maximum)
-    assert len(list(until_target(training, rounds))) == expected
+    rows = [{"round": k, "accuracy": k / 10} for k in range(1, 100)]
+    assert next(n for n in range(100) if finished(training, rows[:n])) == expected

@@ -13,7 +13,6 @@ from adagq.errors import AdagqError
 
 if TYPE_CHECKING:
     from adagq.config import Config
-    from adagq.methods import Method
 
 app = typer.Typer(
     name="adagq",
@@ -25,14 +24,11 @@ app = typer.Typer(
 bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
 app.add_typer(bench)
 
-ConfigFile = Annotated[
-    Path | None, typer.Argument(help="Settings as TOML; without: digits on the paper's fleet.")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")
-]
+ConfigFile = Annotated[Path | None, typer.Argument(help="Settings as TOML; without: digits on the paper's fleet.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
 Out = Annotated[Path | None, typer.Option(help="New run directory; default: the next free one under runs/.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out where it was interrupted.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: seed, seed + 1, …")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard.")]
 
@@ -63,26 +59,26 @@ def train(
     settings: Settings = None,
     workers: Workers = None,
     out: Out = None,
+    resume: Resume = False,
     tensorboard: Tensorboard = False,
 ) -> None:
     """Run one method (adagq-fit unless told otherwise) to its target accuracy."""
     from adagq.config import load_config
-    from adagq.methods import method_of
 
     resolved = load_config(config, [*(settings or []), *_given(seeds=seeds, method=method)])
-    _run(resolved, [method_of(resolved.method)], out or _free("train"), workers, tensorboard)
+    resolved = resolved.model_copy(update={"methods": (resolved.method,)})
+    _run(resolved, out or _free("train"), workers, resume, tensorboard)
 
 
 @app.command()
 def compare(
     config: ConfigFile = None,
-    methods: Annotated[
-        str | None, typer.Option(help="Rows of the table of methods: a,b,…; default: all.")
-    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Rows of the table of methods: a,b,…; default: all.")] = None,
     seeds: Seeds = None,
     settings: Settings = None,
     workers: Workers = None,
     out: Out = None,
+    resume: Resume = False,
     tensorboard: Tensorboard = False,
 ) -> None:
     """Run several methods to the same target and compare rounds, bytes and virtual time."""
@@ -91,13 +87,11 @@ def compare(
 
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     resolved = load_config(config, [*(settings or []), *_given(seeds=seeds, methods=names)])
-    _run(resolved, compared(resolved), out or _free("compare"), workers, tensorboard)
+    _run(compared(resolved), out or _free("compare"), workers, resume, tensorboard)
 
 
 @app.command()
-def report(
-    run_dir: Annotated[Path, typer.Argument(help="A run directory.")], tensorboard: Tensorboard = False
-) -> None:
+def report(run_dir: Annotated[Path, typer.Argument(help="A run directory.")], tensorboard: Tensorboard = False) -> None:
     """Rebuild summary.json, report.html and the figures of a run from its rows."""
     _report(run_dir, tensorboard)
 
@@ -109,9 +103,7 @@ def plan(
     downlink: Annotated[float, typer.Option(help="Mbit/s.")] = 70.0,
     compute: Annotated[float, typer.Option(help="Seconds of one local epoch.")] = 15.5,
     clients: Annotated[int, typer.Option(min=1)] = 20,
-    heatmap: Annotated[
-        Path | None, typer.Option(help="Draw time saved over rates and compute times here.")
-    ] = None,
+    heatmap: Annotated[Path | None, typer.Option(help="Draw time saved over rates and compute times here.")] = None,
 ) -> None:
     """Predict every method's round and say whether compression pays."""
     from rich.console import Console
@@ -162,20 +154,18 @@ def fuzz(
     run(payloads, seed)
 
 
-def _run(
-    config: "Config", methods: "list[Method]", out: Path, workers: int | None, tensorboard: bool
-) -> None:
+def _run(config: "Config", out: Path, workers: int | None, resume: bool, tensorboard: bool) -> None:
     from rich.console import Console
 
     from adagq.experiment import run
     from adagq.terminal import show
 
     console = Console(stderr=True)
-    steps = run(config, methods, out, workers or len(os.sched_getaffinity(0)))
+    steps = run(config, out, workers or len(os.sched_getaffinity(0)), resume)
     try:
-        show(steps, len(methods) * config.seeds, config.training.max_rounds, console)
+        show(steps, len(config.methods) * config.seeds, config.training.max_rounds, console)
     except KeyboardInterrupt:
-        console.print(f"stopped; the rounds so far are in {out}")
+        console.print(f"stopped; continue with --resume --out {out}", highlight=False)
         raise typer.Exit(130) from None
     _report(out, tensorboard)
 

@@ -95,9 +95,7 @@ class Clock:
             requantized = 0 if sync.probe_levels is None else 2
             passes = 1 + max(1, requantized) + (sync.probe_noise > 0)
             seconds += client.device.probe_seconds(self.held_out[sync.client], passes, sync.round)
-            codec_seconds = client.device.encode_seconds(self.elements) + client.device.decode_seconds(
-                self.elements
-            )
+            codec_seconds = client.device.encode_seconds(self.elements) + client.device.decode_seconds(self.elements)
             seconds += requantized * codec_seconds
         return _Begun(nbytes, download_seconds, seconds)
 
@@ -131,12 +129,8 @@ class Clock:
 
     def close(self) -> Closing:
         """Step 6: the server decodes payload after payload as they arrive, then encodes the mean."""
-        decode_seconds = (
-            DECODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.encodes_uplink else 0.0
-        )
-        encode_seconds = (
-            ENCODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.decodes_downlink else 0.0
-        )
+        decode_seconds = DECODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.encodes_uplink else 0.0
+        encode_seconds = ENCODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.decodes_downlink else 0.0
         free = last = self.now
         for arrival in sorted(second for second, _ in self._receipts):
             last = arrival

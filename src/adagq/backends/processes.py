@@ -116,9 +116,7 @@ class Processes(Pool):
     def _died(self, pipe: Connection) -> AdagqError:
         process = self._processes[self._pipes.index(pipe)]
         process.join(timeout=1)
-        return AdagqError(
-            f"worker process {process.pid} ended (exit code {process.exitcode}); out of memory?"
-        )
+        return AdagqError(f"worker process {process.pid} ended (exit code {process.exitcode}); out of memory?")
 
     def _drop_board(self) -> None:
         if self._board is not None:

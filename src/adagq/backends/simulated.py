@@ -5,9 +5,13 @@ along with the messages as a client would: what is trained on is what the payloa
 handed on in client order, whoever finished first, so rows do not depend on the number of workers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from adagq.backends.clock import Clock, Scale
 from adagq.backends.workers import Pool
@@ -34,12 +38,11 @@ class Simulated:
         payload_scale: float = 1.0,
     ) -> None:
         learners = map(population.learner, range(population.clients))  # one at a time: they may be large
-        self._examples, held_out = zip(
-            *((learner.examples, learner.held_out) for learner in learners), strict=True
-        )
+        self._examples, held_out = zip(*((learner.examples, learner.held_out) for learner in learners), strict=True)
         timed = all(client.device.epoch_seconds is not None for client in fleet.clients)
         # Counting operations takes torch a while: only for devices whose speed is given in them.
         fleet = fleet.calibrated(self._examples, nan if timed else population.flops_per_sample)
+        self._keeps_residuals = method.residual
         self._pool = pool
         self._population = population
         self._scale = Scale(payload_scale)
@@ -89,6 +92,24 @@ class Simulated:
             correct += round(score[0] * (last - first))
             loss += score[1] * (last - first)
         return correct / total, loss / total
+
+    def checkpoint(self) -> dict[str, NDArray[Any]]:
+        """Return what the next round needs: the model that clients hold, the time, and their residuals."""
+        residuals = np.fromfile(self._pool.residuals, np.float32, -1 if self._keeps_residuals else 0)
+        return {
+            "vector": self._copy.vector,
+            "buffers": self._copy.buffers,
+            "version": np.array(self._copy.version),
+            "seconds": np.array(self._clock.now),
+            "residuals": residuals,
+        }
+
+    def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a checkpoint."""
+        self._copy = Copy.first(int(saved["version"]), saved["vector"], saved["buffers"])
+        self._clock.now = float(saved["seconds"])
+        if saved["residuals"].size:
+            saved["residuals"].tofile(self._pool.residuals)
 
     def _blank(self, sync: Sync) -> Report:
         return Report(sync.client, sync.round, self._examples[sync.client])
