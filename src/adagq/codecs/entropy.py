@@ -1,99 +1,26 @@
-"""The statistics behind entropy packing: learned from the vector, sent with it, checked on arrival.
+"""Entropy packing of a quantized vector: model, segments, and the words they take."""
 
-Chunks of similar activity (mean |x| / step) form a class. A class fixes how its elements are put on the lattice
-(`kernels.lattice`), how many low bits travel raw, and one frequency table for every group of phases. Neighbouring
-classes and phases are merged while a table costs more than it saves, so a small vector gets one table and a large
-one gets dozens.
-"""
-
-import zlib
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.kernels import lattice
-from adagq.codecs.kernels.entropy import count_chunks
-from adagq.codecs.kernels.merge import TABLE_BITS, frequencies, merge_neighbours
-from adagq.codecs.kernels.rans import DENSE_BITS, SPARSE_BITS
-from adagq.codecs.kernels.tokens import ESCAPE, TOKENS
+from adagq.codecs.kernels.entropy import decode_segment, encode_segment
+from adagq.codecs.kernels.rans import DENSE_BITS, STATES
+from adagq.codecs.model import SAMPLE_CHUNKS, Model, learn, step_divisors
+from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.spans import Chunks
+from adagq.codecs.tables import encoding_table, read_model, slots_of, write_model
 from adagq.errors import PayloadError
 from adagq.vectors import FloatVector
 
-LOWEST_ACTIVITY, HIGHEST_ACTIVITY = -34, 34  # in half octaves of mean |x| / step
-SPARSE_BELOW: Final = {
-    "stochastic": -4,
-    "dither": -6,
-}  # where few elements leave zero; measured in docs/codecs.md
-RARE_BELOW: Final = -10  # where searching for a symbol mispredicts less than a lookup costs
-SAMPLE_CHUNKS: Final = 160  # chunks of a class that are counted at most
-MAX_TABLES: Final = 48 * lattice.GROUPS  # 16 kB of decoding table each
-ROW: Final = 256
-PHASES_OF: Final = {
-    lattice.DITHER: 8,
-    lattice.ROUND: 8,
-    lattice.SPARSE: lattice.PHASES,
-    lattice.RARE: lattice.PHASES,
-}
+SEGMENT_BITS = 2**19  # a segment of its own costs 20 bytes: long enough not to matter, short enough to share out
+MAX_SEGMENTS = 64
+WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
+PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at
 
 
-@dataclass(frozen=True)
-class Model:
-    """Everything a decoder must know besides the scales."""
-
-    classes: NDArray[np.uint8]  # class of each chunk
-    families: NDArray[np.int64]  # of each class
-    shifts: NDArray[np.int64]
-    groups: tuple[tuple[int, ...], ...]  # of each class: how many fine phases share a table
-    freqs: NDArray[np.uint32]  # [table, token]
-
-    @cached_property
-    def group_counts(self) -> NDArray[np.int64]:
-        return np.array([len(lengths) for lengths in self.groups], np.int64)
-
-    @cached_property
-    def table_bits(self) -> NDArray[np.int64]:
-        """Of each table: its frequencies sum to 2^bits."""
-        return np.repeat(slot_bits(self.families), self.group_counts)
-
-    @cached_property
-    def firsts(self) -> NDArray[np.uint32]:
-        """[table, token]: first slot of each token; behind the last one the number of slots."""
-        return (np.cumsum(self.freqs, axis=1) - self.freqs).astype(np.uint32)
-
-    @cached_property
-    def bases(self) -> NDArray[np.uint32]:
-        """First entry of the table row of each class's first group."""
-        return ((np.cumsum(self.group_counts) - self.group_counts) * ROW).astype(np.uint32)
-
-    @cached_property
-    def edges(self) -> NDArray[np.int32]:
-        """[class, k]: the smallest folded random number of group k + 1."""
-        edges = np.full((len(self.groups), lattice.GROUPS), lattice.NEVER, np.int32)
-        for c, lengths in enumerate(self.groups):
-            fine = lattice.phase_edges(int(self.families[c]))
-            edges[c, : len(lengths) - 1] = fine[np.cumsum(lengths)[:-1] - 1]
-        return edges
-
-    def raw_starts(self, chunks: Chunks) -> NDArray[np.int64]:
-        """Return where each chunk's raw low bits begin, in 32-bit words."""
-        words = -(-chunks.sizes * self.shifts[self.classes] // 32)
-        return np.concatenate([[0], np.cumsum(words)]).astype(np.int64)
-
-
-def slot_bits(families: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where(families == lattice.RARE, SPARSE_BITS, DENSE_BITS)
-
-
-def step_divisors(families: NDArray[np.int64], rounding: str) -> NDArray[np.int64]:
-    """At equal slope of the rate-distortion curve a sparse chunk wants about half the step of a dithered one."""
-    return np.where((families >= lattice.SPARSE) & (rounding == "dither"), 2, 1)
-
-
-def learn(
+def encode(
     x: FloatVector,
     chunks: Chunks,
     magnitudes: NDArray[np.float64],
@@ -101,214 +28,101 @@ def learn(
     levels: int,
     rounding: str,
     key: np.uint32,
-    sample: int = SAMPLE_CHUNKS,
-) -> tuple[Model, float]:
-    """Return the model of `x` on a lattice of 1 / inverses[chunk], and the bits that the payload will take."""
-    sizes = chunks.sizes
-    mean = magnitudes / np.maximum(sizes, 1) * inverses
-    with np.errstate(divide="ignore"):
-        activity = np.floor(2 * np.log2(mean))
-    activity = np.clip(np.nan_to_num(activity, neginf=LOWEST_ACTIVITY), LOWEST_ACTIVITY, HIGHEST_ACTIVITY).astype(int)
-    present, first_classes = np.unique(activity, return_inverse=True)
-    families = _families(present, rounding)
-    shifts = np.maximum(0, (present - 3) // 2) * (families < lattice.SPARSE)
-    divisors = step_divisors(families, rounding)
+    threads: int,
+    limit_bytes: int,
+) -> list[NDArray[Any] | bytes] | None:
+    """Return the sections (model, segment lengths, words, raw), or None if they would take more than the limit."""
+    model, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, key, SAMPLE_CHUNKS)
+    if bits > 8.2 * limit_bytes + 512:
+        return None
+    divisors = step_divisors(model.families, rounding)
+    table, reciprocals = encoding_table(model.freqs)
+    raw_at = model.raw_starts(chunks)
+    raw = np.empty(int(raw_at[-1]), np.uint32)
+    scaled = (inverses * divisors[model.classes]).astype(np.float32)
+    limits = (levels * divisors).astype(np.int32)
+    longest = int(chunks.sizes.max(initial=1))
+    classes = model.classes.astype(np.int64)
+    bounds = even_bounds(chunks.count, min(MAX_SEGMENTS, max(1, int(bits) // SEGMENT_BITS)))
 
-    picked, weights = _sample(first_classes, sizes, present.size, sample)
-    counts = np.zeros((present.size, lattice.PHASES, ROW), np.uint32)
-    longest = int(sizes.max(initial=1))
-    count_chunks(
-        x, picked, chunks.starts, first_classes, families, shifts,
-        (inverses * divisors[first_classes]).astype(np.float32), (levels * divisors).astype(np.int32), key, longest, counts,
-    )  # fmt: skip
-    weighted = counts * weights[:, None, None]
+    def segment(lo: int, hi: int) -> NDArray[np.uint16]:
+        elements = int(chunks.starts[hi] - chunks.starts[lo])
+        words = np.empty(WORDS_PER_ELEMENT * elements + 2 * STATES + 1, np.uint16)
+        at = encode_segment(
+            x, lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges, model.group_counts,
+            model.bases, scaled, limits, key, longest,
+            table, reciprocals, raw_at, raw, words,
+        )  # fmt: skip
+        return words[at:].copy()
 
-    kinds = families * 64 + shifts
-    separator = chunks.count * 0.25 + 24.0
-    merged = merge_neighbours(weighted.sum(axis=1), kinds, separator, 4.0, MAX_TABLES // lattice.GROUPS)
-    classes = merged[first_classes]
-    heads = np.unique(merged, return_index=True)[1]
-    sums = np.zeros((heads.size, lattice.PHASES, ROW))
-    np.add.at(sums, merged, weighted)
-    families, shifts = families[heads], shifts[heads]
-    model_bits = 16.0 + (chunks.count * 0.5 if heads.size > 1 else 0.0)
-    groups = [_phase_groups(sums[c], int(families[c]), int(shifts[c])) for c in range(heads.size)]
-
-    tables = [
-        piece.sum(axis=0) for c, lengths in enumerate(groups) for piece in np.split(sums[c], np.cumsum(lengths))[:-1]
-    ]
-    bits = np.repeat(slot_bits(families), [len(lengths) for lengths in groups])
-    freqs = np.zeros((len(tables), ROW), np.uint32)
-    payload_bits = model_bits + float((sizes * shifts[classes]).sum())
-    for t, table in enumerate(tables):
-        payload_bits += frequencies(table, int(bits[t]), ESCAPE, freqs[t])
-        payload_bits += TABLE_BITS * np.count_nonzero(freqs[t])
-    return Model(classes.astype(np.uint8), families, shifts, tuple(groups), freqs), payload_bits
+    segments = run_pieces(segment, bounds, threads)
+    lengths = np.array([s.size for s in segments], np.uint32)
+    head = write_model(model)
+    if len(head) + 4 * lengths.size + 2 * int(lengths.sum()) + 4 * raw.size > limit_bytes:
+        return None
+    return [head, lengths, np.concatenate(segments), raw]
 
 
-def _families(activity: NDArray[np.int64], rounding: str) -> NDArray[np.int64]:
-    dense = lattice.DITHER if rounding == "dither" else lattice.ROUND
-    families = np.where(activity < SPARSE_BELOW[rounding], lattice.SPARSE, dense)
-    return np.where(activity < RARE_BELOW, lattice.RARE, families).astype(np.int64)
+def predict(
+    x: FloatVector,
+    chunks: Chunks,
+    magnitudes: NDArray[np.float64],
+    inverses: NDArray[np.float32],
+    levels: int,
+    rounding: str,
+) -> float:
+    """Return the bits that `encode` would take, from a sample of the chunks."""
+    _, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, np.uint32(0), PREDICT_CHUNKS)
+    segments = min(MAX_SEGMENTS, max(1, int(bits) // SEGMENT_BITS))
+    return bits + segments * 8.0 * (4 + 2 * STATES)
 
 
-def _sample(
-    classes: NDArray[np.int64], sizes: NDArray[np.int64], count: int, most: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return evenly spread chunks of every class, and what each counted element of a class stands for."""
-    picked, weights = [], np.ones(count)
-    for c in range(count):
-        members = np.flatnonzero(classes == c)
-        chosen = members[np.linspace(0, members.size - 1, min(most, members.size)).astype(np.int64)]
-        weights[c] = sizes[members].sum() / sizes[chosen].sum()
-        picked.append(chosen)
-    return np.concatenate(picked) if picked else np.zeros(0, np.int64), weights
+def add(
+    sections: tuple[NDArray[Any], ...],
+    span_starts: NDArray[np.int64],
+    steps: NDArray[np.float64],
+    levels: int,
+    rounding: str,
+    key: np.uint32,
+    out: FloatVector,
+    threads: int,
+) -> None:
+    """Check the sections, then add their vector to `out`; steps are weight * scale / levels of each span."""
+    head, lengths, words, raw = sections
+    chunks = Chunks.of(span_starts)
+    model = read_model(head.tobytes(), chunks.count)
+    _check_streams(model, chunks, lengths, words, raw)
+    divisors = step_divisors(model.families, rounding)
+    chunk_steps = (steps[chunks.spans] / divisors[model.classes]).astype(np.float32)
+    limits = (levels * divisors).astype(np.int32)
+    dense = model.table_bits == DENSE_BITS
+    slots = np.zeros((dense.size, 1 << DENSE_BITS), np.uint32)  # rows of searched tables are never touched
+    slots[dense] = slots_of(model.freqs[dense]).reshape(-1, 1 << DENSE_BITS)
+    raw_at = model.raw_starts(chunks)
+    classes = model.classes.astype(np.int64)
+    longest = int(chunks.sizes.max(initial=1))
+    bounds = even_bounds(chunks.count, lengths.size)
+    word_at = dict(
+        zip((lo for lo, _ in bounds), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), strict=False)
+    )
+    word_size = dict(zip((lo for lo, _ in bounds), lengths.tolist(), strict=True))
+
+    def segment(lo: int, hi: int) -> None:
+        at = word_at[lo]
+        decode_segment(
+            words[at : at + word_size[lo]], lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges,
+            model.group_counts, model.bases, chunk_steps, limits, key, longest, slots.reshape(-1),
+            model.firsts.reshape(-1), raw_at, raw, out,
+        )  # fmt: skip
+
+    run_pieces(segment, bounds, threads)
 
 
-def _phase_groups(counts: NDArray[np.float64], family: int, shift: int) -> tuple[int, ...]:
-    phases = PHASES_OF[family]
-    if shift:  # many symbols a phase: the phase says nothing any more
-        return (phases,)
-    merged = merge_neighbours(counts[:phases], np.zeros(phases, np.int64), 8.0, 1.0, lattice.GROUPS)
-    return tuple(np.bincount(merged).tolist())
-
-
-def write_model(model: Model) -> bytes:
-    """Serialise: number of classes, per class family, shift and phase groups, all tables, then the chunks' classes."""
-    out = bytearray([model.families.size])
-    for family, shift, lengths in zip(model.families, model.shifts, model.groups, strict=True):
-        out += bytes([int(family), int(shift), len(lengths), *lengths])
-    for table in model.freqs:
-        out += write_table(table)
-    if model.families.size > 1:
-        out += zlib.compress(model.classes.tobytes(), 9)
-    return bytes(out)
-
-
-def write_table(table: NDArray[np.uint32]) -> bytes:
-    out = bytearray()
-    token = 0
-    values = table[:TOKENS].tolist()
-    while token < TOKENS:
-        value = values[token]
-        if value == 0:
-            run = 1
-            while token + run < TOKENS and values[token + run] == 0:
-                run += 1
-            out += bytes([0, run])
-            token += run
-            continue
-        while value >= 128:
-            out.append(128 | (value & 127))
-            value >>= 7
-        out.append(value)
-        token += 1
-    return bytes(out)
-
-
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def byte(self, what: str, low: int = 0, high: int = 255) -> int:
-        if self.at >= len(self.data):
-            raise PayloadError(f"the model ends before its {what}")
-        value = self.data[self.at]
-        self.at += 1
-        if not low <= value <= high:
-            raise PayloadError(f"the model's {what} is {value}, allowed are {low} to {high}")
-        return value
-
-    def number(self, what: str, high: int) -> int:
-        value, shift = 0, 0
-        while True:
-            byte = self.byte(what)
-            value |= (byte & 127) << shift
-            if value > high:
-                raise PayloadError(f"the model's {what} is above {high}")
-            if byte < 128:
-                return value
-            shift += 7
-
-
-def read_model(data: bytes, chunks: int) -> Model:
-    """Undo `write_model`; everything is checked, so that decoding with the model cannot fail."""
-    reader = _Reader(data)
-    count = reader.byte("class count", 1)
-    families, shifts = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    groups = []
-    for c in range(count):
-        families[c] = reader.byte("family", 0, lattice.RARE)
-        shifts[c] = reader.byte("shift", 0, 16)
-        phases = PHASES_OF[int(families[c])]
-        lengths: list[int] = []
-        for _ in range(reader.byte("group count", 1, lattice.GROUPS)):
-            lengths.append(reader.byte("group length", 1, phases - sum(lengths)))
-        if sum(lengths) != phases:
-            raise PayloadError(f"the groups of class {c} cover {sum(lengths)} of {phases} phases")
-        groups.append(tuple(lengths))
-    tables = sum(len(lengths) for lengths in groups)
-    if tables > MAX_TABLES:
-        raise PayloadError(f"{tables} frequency tables, at most {MAX_TABLES} are allowed")
-    bits = np.repeat(slot_bits(families), [len(lengths) for lengths in groups])
-    freqs = np.zeros((tables, ROW), np.uint32)
-    for t in range(tables):
-        _read_table(reader, int(bits[t]), freqs[t])
-    rest = data[reader.at :]
-    if count == 1:
-        classes = np.zeros(chunks, np.uint8)
-    else:
-        classes = _read_classes(rest, chunks, count)
-        rest = b""
-    if rest:
-        raise PayloadError(f"{len(rest)} bytes follow the model")
-    return Model(classes, families, shifts, tuple(groups), freqs)
-
-
-def read_table(data: bytes, bits: int) -> NDArray[np.uint32]:
-    """Undo `write_table` for a table on its own; returns [1, token]."""
-    reader, freqs = _Reader(data), np.zeros((1, ROW), np.uint32)
-    _read_table(reader, bits, freqs[0])
-    if reader.at != len(data):
-        raise PayloadError(f"{len(data) - reader.at} bytes follow the frequency table")
-    return freqs
-
-
-def slots_of(freqs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return token << 24 | freq - 1 << 12 | slot - start for every slot of dense tables [table, token]."""
-    tokens = np.arange(ROW, dtype=np.uint32)
-    slot = np.arange(1 << DENSE_BITS, dtype=np.uint32)
-    out = np.empty((freqs.shape[0], slot.size), np.uint32)
-    for t, row in enumerate(freqs):
-        firsts = (np.cumsum(row) - row).astype(np.uint32)
-        token = np.repeat(tokens, row)
-        out[t] = (token << 24) | ((row[token] - 1) << 12) | (slot - firsts[token])
-    return out.reshape(-1)
-
-
-def _read_table(reader: _Reader, bits: int, out: NDArray[np.uint32]) -> None:
-    token, total = 0, 0
-    while token < TOKENS:
-        value = reader.number("frequency", 1 << bits)
-        if value == 0:
-            token += reader.byte("run of unused tokens", 1, TOKENS - token)
-            continue
-        out[token] = value
-        total += value
-        token += 1
-    if total != 1 << bits or out.max() == 1 << bits:
-        raise PayloadError(f"frequencies add up to {total}, not to {1 << bits}, or one takes all of it")
-
-
-def _read_classes(data: bytes, chunks: int, count: int) -> NDArray[np.uint8]:
-    inflater = zlib.decompressobj()
-    try:
-        raw = inflater.decompress(data, chunks + 1)
-    except zlib.error as error:
-        raise PayloadError(f"the chunks' classes cannot be inflated: {error}") from None
-    if len(raw) != chunks or not inflater.eof or inflater.unused_data:
-        raise PayloadError(f"the model names {len(raw)} chunk classes, the vector has {chunks} chunks")
-    classes = np.frombuffer(raw, np.uint8)
-    if chunks and int(classes.max()) >= count:
-        raise PayloadError(f"a chunk is of class {int(classes.max())}, the model has {count}")
-    return classes
+def _check_streams(model: Model, chunks: Chunks, lengths: NDArray[Any], words: NDArray[Any], raw: NDArray[Any]) -> None:
+    if not 1 <= lengths.size <= max(1, min(MAX_SEGMENTS, chunks.count)):
+        raise PayloadError(f"{lengths.size} segments for {chunks.count} chunks")
+    if int(lengths.min()) < 2 * STATES or int(lengths.sum(dtype=np.uint64)) != words.size:
+        raise PayloadError(f"segments of {int(lengths.sum(dtype=np.uint64))} words, the payload has {words.size}")
+    needed = int(model.raw_starts(chunks)[-1])
+    if raw.size != needed:
+        raise PayloadError(f"{raw.size} words of raw bits, {needed} are needed")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -19,4 +20,4 @@ def even_bounds(count: int, pieces: int) -> list[tuple[int, int]]:
     """Split range(count) into at most `pieces` runs of nearly the same length."""
     pieces = max(1, min(pieces, count))
     cuts = [count * k // pieces for k in range(pieces + 1)]
-    return [(lo, hi) for lo, hi in zip(cuts, cuts[1:], strict=False) if hi > lo]
+    return [(lo, hi) for lo, hi in pairwise(cuts) if hi > lo]

@@ -2,7 +2,7 @@
 
     Q_s(v_j) = scale * sign(v_j) * (l + B) / s,   l = floor(|v_j| s / scale),   B ~ Bernoulli(|v_j| s / scale - l)
 
-(spec section 2; Alistarh et al. 2017). `rounding="dither"` is subtractive dither: q = floor(v s / scale + u), decoded as
+(Alistarh et al. 2017). `rounding="dither"` is subtractive dither: q = floor(v s / scale + u), decoded as
 (q - u + 1/2) scale / s with the same u, drawn from the seed on both sides. It is unbiased as well and, above about
 half a bit per element, has half the error; chunks where nearly everything rounds to zero fall back to stochastic
 rounding on half the step. See docs/codecs.md for the measurements.
@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs import entropy_stream, spans
+from adagq.codecs import entropy, spans
 from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS
 from adagq.codecs.inputs import Scan, scan_vector, vector_of
 from adagq.codecs.kernels.common import BLOCK, key_of
@@ -87,7 +87,7 @@ class QSGD:
         prepared = self._prepare(vector, layout, threads)
         key = key_of(seed)
         if self.packing == "entropy" and prepared.x.size:
-            coded = entropy_stream.encode(
+            coded = entropy.encode(
                 prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
                 self._inverses(prepared)[prepared.scan.chunks.spans], self.levels, self.rounding, key, threads,
                 limit_bytes=self._fixed_code_bytes(prepared.x.size),
@@ -177,7 +177,7 @@ class QSGD:
         fixed = 8.0 * frame_size([*head, self._fixed_code_bytes(prepared.x.size)])
         if self.packing == "fixed" or not prepared.x.size:
             return fixed
-        coded = entropy_stream.predict(
+        coded = entropy.predict(
             prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
             self._inverses(prepared)[prepared.scan.chunks.spans], self.levels, self.rounding,
         )  # fmt: skip
@@ -218,14 +218,14 @@ def add_qsgd(frame: Frame, out: FloatVector, weight: float, threads: int) -> Non
     tensor = int(kind == 1)
     frame.expect_sections(tensor + (5 if coded else 2))
     starts, scales = spans.read_scales(frame, kind, bucket)
-    codec = QSGD(levels=levels, rounding=ROUNDINGS[rounding])  # type: ignore[arg-type]
+    codec = QSGD(levels=levels, rounding=ROUNDINGS[rounding])
     steps = scales.astype(np.float64) * (weight / levels)
     if coded:
         sections = (
             frame.section(tensor + 1, np.uint8),
             *(frame.section(tensor + 2 + k, t) for k, t in enumerate((np.uint32, np.uint16, np.uint32))),
         )
-        entropy_stream.add(sections, starts, steps, levels, codec.rounding, key_of(frame.seed), out, threads)
+        entropy.add(sections, starts, steps, levels, codec.rounding, key_of(frame.seed), out, threads)
         return
     words = frame.section(tensor + 1, np.uint32)
     if words.size != _word_count(frame.elements, codec.width):

@@ -1,7 +1,7 @@
 """One-bit and ternary codecs: `SignSGD` (biased) and `TernGrad` (unbiased).
 
-SignSGD frame: knobs are bucket u32 and granularity u8; sections: tensor sizes (tensor granularity only), scales (mean |x|
-of each span, float32), signs (u32 words, packed as at fixed width 1).
+SignSGD frame: knobs are bucket u32 and granularity u8; sections: tensor sizes (tensor granularity only), scales
+(mean |x| of each span, float32), signs (u32 words, packed as at fixed width 1).
 """
 
 import struct

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs.codec import LEVEL_BITS
-from adagq.codecs.entropy import ROW, read_table, slots_of, write_table
-from adagq.codecs.entropy_stream import WORDS_PER_ELEMENT, encoding_table
+from adagq.codecs.entropy import WORDS_PER_ELEMENT
 from adagq.codecs.floats import half_exponent
 from adagq.codecs.inputs import finite_vector, largest_magnitude
 from adagq.codecs.kernels.integers import count_tokens, decode_integers, encode_integers
@@ -25,6 +24,8 @@ from adagq.codecs.kernels.merge import frequencies
 from adagq.codecs.kernels.rans import DENSE_BITS, STATES
 from adagq.codecs.kernels.select import LOWER_BITS, UPPER_BITS, collect, count_lower, count_upper
 from adagq.codecs.kernels.tokens import ESCAPE, LIMIT
+from adagq.codecs.model import ROW
+from adagq.codecs.tables import encoding_table, read_table, slots_of, write_table
 from adagq.codecs.wire import Frame, build, frame_size
 from adagq.errors import PayloadError
 from adagq.vectors import FloatVector, Layout
@@ -118,13 +119,13 @@ def _kth(counts: NDArray[np.int64], k: int) -> tuple[int, int]:
 
 
 def _encode_gaps(indices: NDArray[np.uint32]) -> tuple[int, int, list[Any]]:
-    gaps = np.diff(indices.astype(np.int64), prepend=-1) - 1
+    places = indices.astype(np.int64)
+    gaps = places - np.concatenate([[-1], places[:-1]]) - 1
     if int(gaps.max()) >= FAR:
-        far = gaps // FAR
+        far, rest = np.divmod(gaps, np.int64(FAR))
         ends = np.cumsum(far + 1) - 1
-        long = np.full(int(ends[-1]) + 1, FAR, np.int64)
-        long[ends] = gaps % FAR
-        gaps = long
+        gaps = np.full(int(ends[-1]) + 1, FAR, np.int64)
+        gaps[ends] = rest
     values = gaps.astype(np.int32)
     shift = max(0, int(np.log2(max(values.mean(), 1.0) / 4.0)))
     counts = np.zeros(ROW, np.int64)
@@ -170,7 +171,7 @@ def _decode_gaps(frame: Frame, shift: int, count: int, kept: int) -> NDArray[np.
     ends = gaps != FAR
     if int(ends.sum()) != kept or int(gaps.min(initial=0)) < 0:
         raise PayloadError(f"{int(ends.sum())} gaps lead to an entry, {kept} are needed")
-    indices = (np.cumsum(gaps.astype(np.int64)) + np.cumsum(ends) - 1)[ends]
+    indices: NDArray[np.int64] = (np.cumsum(gaps.astype(np.int64)) + np.cumsum(ends) - 1)[ends]
     if kept and int(indices[-1]) >= frame.elements:
         raise PayloadError(f"an index is {int(indices[-1])}, the vector has {frame.elements} elements")
     return indices

@@ -11,10 +11,12 @@ BLOCK = 2048  # elements in one block: 64 lanes of 32 values, 8 kB of float32
 
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
-kernel: Any = numba.njit(**_OPTIONS)
+_njit: Any = numba.njit
+
+kernel = _njit(**_OPTIONS)
 # Inner loops that allocate nothing: without reference counting, which Numba otherwise leaves inside branches.
-leaf: Any = numba.njit(**_OPTIONS, _nrt=False)
-inline: Any = numba.njit(**_OPTIONS, _nrt=False, forceinline=True)
+leaf = _njit(**_OPTIONS, _nrt=False)
+inline = _njit(**_OPTIONS, _nrt=False, forceinline=True)
 
 GOLDEN = np.uint32(0x9E3779B9)
 MIX1 = np.uint32(0x7FEB352D)

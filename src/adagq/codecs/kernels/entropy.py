@@ -97,7 +97,7 @@ def encode_segment(
     x: Any, lo: int, hi: int, starts: Any, classes: Any, families: Any, shifts: Any, edges: Any, groups: Any,
     bases: Any, inverses: Any, limits: Any, key: Any, longest: int, table: Any, reciprocals: Any,
     raw_at: Any, raw: Any, words: Any,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """Encode chunks lo..hi backwards into the end of `words`; return where they begin. States go first."""
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)

@@ -63,7 +63,7 @@ def _add_scaled(values: Any, factor: Any, weight: Any, out: Any) -> None:
 
 @kernel
 def add_half(half: Any, factor: Any, weight: Any, lo: int, hi: int, out: Any) -> None:
-    """out += weight * factor * float16 value for elements lo..hi; the bits' exponent is rebiased by a multiplication."""
+    """out += weight * factor * float16 value for elements lo..hi; a multiplication rebiases the exponent."""
     scratch = np.empty(BLOCK, np.float32)
     bits = scratch.view(np.uint32)
     for at in range(lo, hi, BLOCK):

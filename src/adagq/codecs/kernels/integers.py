@@ -25,7 +25,7 @@ def count_tokens(values: Any, shift: int, counts: Any) -> None:
 
 
 @kernel
-def encode_integers(values: Any, shift: int, table: Any, reciprocals: Any, raw: Any, words: Any) -> int:
+def encode_integers(values: Any, shift: int, table: Any, reciprocals: Any, raw: Any, words: Any) -> Any:
     """Encode backwards into the end of `words` and return where they begin; low bits go to `raw`, block by block."""
     q = np.empty(BLOCK, np.int32)
     low = np.empty(BLOCK, np.uint32)

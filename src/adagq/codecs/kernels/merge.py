@@ -13,7 +13,7 @@ TABLE_BITS = 11.0  # measured: bits to send one frequency
 
 
 @kernel
-def histogram_bits(counts: Any) -> float:
+def histogram_bits(counts: Any) -> Any:
     """N log2 N - sum c log2 c, plus the table."""
     total = 0.0
     own = 0.0
@@ -74,7 +74,7 @@ def merge_neighbours(counts: Any, kinds: Any, separator_bits: float, tables: flo
 
 
 @kernel
-def _cost(counts: Any, tables: float) -> float:
+def _cost(counts: Any, tables: float) -> Any:
     used = 0
     for k in range(counts.size):
         used += int(counts[k] > 0)
@@ -82,14 +82,14 @@ def _cost(counts: Any, tables: float) -> float:
 
 
 @kernel
-def _gain(sums: Any, costs: Any, kinds: Any, g: int, h: int, separator_bits: float, tables: float) -> float:
+def _gain(sums: Any, costs: Any, kinds: Any, g: int, h: int, separator_bits: float, tables: float) -> Any:
     if kinds[g] != kinds[h]:
         return -np.inf
     return costs[g] + costs[h] + separator_bits - _cost(sums[g] + sums[h], tables)
 
 
 @kernel
-def frequencies(counts: Any, bits: int, escape: int, out: Any) -> float:
+def frequencies(counts: Any, bits: int, escape: int, out: Any) -> Any:
     """Scale counts to frequencies that sum to 2^bits, rare tokens left to `escape`; return the bits they take."""
     slots = 1 << bits
     total = 0.0

@@ -39,7 +39,7 @@ DENSE_BITS, SPARSE_BITS = 12, 16  # log2 of the slots of a table: by lookup, and
 def token_of(q: Any) -> Any:
     """Return the token of a signed integer, |q| < 2^17."""
     magnitude = np.uint64(abs(q))
-    if magnitude < np.uint64(SPLIT):
+    if magnitude < np.uint64(SPLIT):  # noqa: SIM108 - one load, not two
         token = TOKEN_LOW[magnitude]
     else:
         token = TOKEN_HIGH[magnitude >> np.uint64(SPLIT_SHIFT)]
@@ -110,7 +110,7 @@ def _push(x: Any, q: Any, entry: Any, table: Any, inverses: Any, bits: Any, word
 @leaf
 def encode_chunk(
     q: Any, entries: Any, n: int, table: Any, inverses: Any, bits: Any, state: Any, words: Any, at: int
-) -> int:
+) -> Any:
     """Push q[n - 1], …, q[0], entries[i] = entry_of(q[i], row); return the new beginning of the words."""
     pos = np.uint64(at)
     i = np.uint64(n)
@@ -202,7 +202,7 @@ def _pull_sparse(x: Any, row: Any, table: Any, words: Any, last: Any, at: Any) -
 
 
 @leaf
-def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: int) -> int:
+def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: int) -> Any:
     """Pull q[0], …, q[n - 1] with dense tables; return the new position in the words."""
     last = np.uint64(words.size - 1)
     pos = np.uint64(at)
@@ -230,7 +230,7 @@ def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, 
 
 
 @leaf
-def decode_chunk_sparse(q: Any, rows: Any, n: int, table: Any, state: Any, words: Any, at: int) -> int:
+def decode_chunk_sparse(q: Any, rows: Any, n: int, table: Any, state: Any, words: Any, at: int) -> Any:
     """The same with sparse tables."""
     last = np.uint64(words.size - 1)
     pos = np.uint64(at)

@@ -1,0 +1,172 @@
+"""The statistics behind entropy packing: learned from the vector, sent with it, checked on arrival.
+
+Chunks of similar activity (mean |x| / step) form a class. A class fixes how its elements are put on the lattice
+(`kernels.lattice`), how many low bits travel raw, and one frequency table for every group of phases. Neighbouring
+classes and phases are merged while a table costs more than it saves, so a small vector gets one table and a large
+one gets dozens.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.codecs.kernels import lattice
+from adagq.codecs.kernels.entropy import count_chunks
+from adagq.codecs.kernels.merge import TABLE_BITS, frequencies, merge_neighbours
+from adagq.codecs.kernels.rans import DENSE_BITS, SPARSE_BITS
+from adagq.codecs.kernels.tokens import ESCAPE
+from adagq.codecs.spans import Chunks
+from adagq.vectors import FloatVector
+
+LOWEST_ACTIVITY, HIGHEST_ACTIVITY = -34, 34  # in half octaves of mean |x| / step
+SPARSE_BELOW: Final = {
+    "stochastic": -4,
+    "dither": -6,
+}  # where few elements leave zero; measured in docs/codecs.md
+RARE_BELOW: Final = -10  # where searching for a symbol mispredicts less than a lookup costs
+SAMPLE_CHUNKS: Final = 160  # chunks of a class that are counted at most
+MAX_TABLES: Final = 48 * lattice.GROUPS  # 16 kB of decoding table each
+ROW: Final = 256
+PHASES_OF: Final = {
+    lattice.DITHER: 8,
+    lattice.ROUND: 8,
+    lattice.SPARSE: lattice.PHASES,
+    lattice.RARE: lattice.PHASES,
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything a decoder must know besides the scales."""
+
+    classes: NDArray[np.uint8]  # class of each chunk
+    families: NDArray[np.int64]  # of each class
+    shifts: NDArray[np.int64]
+    groups: tuple[tuple[int, ...], ...]  # of each class: how many fine phases share a table
+    freqs: NDArray[np.uint32]  # [table, token]
+
+    @cached_property
+    def group_counts(self) -> NDArray[np.int64]:
+        return np.array([len(lengths) for lengths in self.groups], np.int64)
+
+    @cached_property
+    def table_bits(self) -> NDArray[np.int64]:
+        """Of each table: its frequencies sum to 2^bits."""
+        return np.repeat(slot_bits(self.families), self.group_counts)
+
+    @cached_property
+    def firsts(self) -> NDArray[np.uint32]:
+        """[table, token]: first slot of each token; behind the last one the number of slots."""
+        return (np.cumsum(self.freqs, axis=1) - self.freqs).astype(np.uint32)
+
+    @cached_property
+    def bases(self) -> NDArray[np.uint32]:
+        """First entry of the table row of each class's first group."""
+        return ((np.cumsum(self.group_counts) - self.group_counts) * ROW).astype(np.uint32)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int32]:
+        """[class, k]: the smallest folded random number of group k + 1."""
+        edges = np.full((len(self.groups), lattice.GROUPS), lattice.NEVER, np.int32)
+        for c, lengths in enumerate(self.groups):
+            fine = lattice.phase_edges(int(self.families[c]))
+            edges[c, : len(lengths) - 1] = fine[np.cumsum(lengths)[:-1] - 1]
+        return edges
+
+    def raw_starts(self, chunks: Chunks) -> NDArray[np.int64]:
+        """Return where each chunk's raw low bits begin, in 32-bit words."""
+        words = -(-chunks.sizes * self.shifts[self.classes] // 32)
+        return np.concatenate([[0], np.cumsum(words)]).astype(np.int64)
+
+
+def slot_bits(families: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(families == lattice.RARE, SPARSE_BITS, DENSE_BITS)
+
+
+def step_divisors(families: NDArray[np.int64], rounding: str) -> NDArray[np.int64]:
+    """At equal slope of the rate-distortion curve a sparse chunk wants about half the step of a dithered one."""
+    return np.where((families >= lattice.SPARSE) & (rounding == "dither"), 2, 1)
+
+
+def learn(
+    x: FloatVector,
+    chunks: Chunks,
+    magnitudes: NDArray[np.float64],
+    inverses: NDArray[np.float32],
+    levels: int,
+    rounding: str,
+    key: np.uint32,
+    sample: int = SAMPLE_CHUNKS,
+) -> tuple[Model, float]:
+    """Return the model of `x` on a lattice of 1 / inverses[chunk], and the bits that the payload will take."""
+    sizes = chunks.sizes
+    mean = magnitudes / np.maximum(sizes, 1) * inverses
+    with np.errstate(divide="ignore"):
+        activity = np.floor(2 * np.log2(mean))
+    activity = np.clip(np.nan_to_num(activity, neginf=LOWEST_ACTIVITY), LOWEST_ACTIVITY, HIGHEST_ACTIVITY).astype(int)
+    present, first_classes = np.unique(activity, return_inverse=True)
+    families = _families(present, rounding)
+    shifts = np.maximum(0, (present - 3) // 2) * (families < lattice.SPARSE)
+    divisors = step_divisors(families, rounding)
+
+    picked, weights = _sample(first_classes, sizes, present.size, sample)
+    counts = np.zeros((present.size, lattice.PHASES, ROW), np.uint32)
+    longest = int(sizes.max(initial=1))
+    count_chunks(
+        x, picked, chunks.starts, first_classes, families, shifts,
+        (inverses * divisors[first_classes]).astype(np.float32), (levels * divisors).astype(np.int32),
+        key, longest, counts,
+    )  # fmt: skip
+    weighted = counts * weights[:, None, None]
+
+    kinds = families * 64 + shifts
+    separator = chunks.count * 0.25 + 24.0
+    merged = merge_neighbours(weighted.sum(axis=1), kinds, separator, 4.0, MAX_TABLES // lattice.GROUPS)
+    classes = merged[first_classes]
+    heads = np.unique(merged, return_index=True)[1]
+    sums = np.zeros((heads.size, lattice.PHASES, ROW))
+    np.add.at(sums, merged, weighted)
+    families, shifts = families[heads], shifts[heads]
+    model_bits = 16.0 + (chunks.count * 0.5 if heads.size > 1 else 0.0)
+    groups = [_phase_groups(sums[c], int(families[c]), int(shifts[c])) for c in range(heads.size)]
+
+    tables = [
+        piece.sum(axis=0) for c, lengths in enumerate(groups) for piece in np.split(sums[c], np.cumsum(lengths))[:-1]
+    ]
+    bits = np.repeat(slot_bits(families), [len(lengths) for lengths in groups])
+    freqs = np.zeros((len(tables), ROW), np.uint32)
+    payload_bits = model_bits + float((sizes * shifts[classes]).sum())
+    for t, table in enumerate(tables):
+        payload_bits += frequencies(table, int(bits[t]), ESCAPE, freqs[t])
+        payload_bits += TABLE_BITS * np.count_nonzero(freqs[t])
+    return Model(classes.astype(np.uint8), families, shifts, tuple(groups), freqs), payload_bits
+
+
+def _families(activity: NDArray[np.int64], rounding: str) -> NDArray[np.int64]:
+    dense = lattice.DITHER if rounding == "dither" else lattice.ROUND
+    families = np.where(activity < SPARSE_BELOW[rounding], lattice.SPARSE, dense)
+    return np.where(activity < RARE_BELOW, lattice.RARE, families).astype(np.int64)
+
+
+def _sample(
+    classes: NDArray[np.int64], sizes: NDArray[np.int64], count: int, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return evenly spread chunks of every class, and what each counted element of a class stands for."""
+    picked, weights = [], np.ones(count)
+    for c in range(count):
+        members = np.flatnonzero(classes == c)
+        chosen = members[np.linspace(0, members.size - 1, min(most, members.size)).astype(np.int64)]
+        weights[c] = sizes[members].sum() / sizes[chosen].sum()
+        picked.append(chosen)
+    return np.concatenate(picked) if picked else np.zeros(0, np.int64), weights
+
+
+def _phase_groups(counts: NDArray[np.float64], family: int, shift: int) -> tuple[int, ...]:
+    phases = PHASES_OF[family]
+    if shift:  # many symbols a phase: the phase says nothing any more
+        return (phases,)
+    merged = merge_neighbours(counts[:phases], np.zeros(phases, np.int64), 8.0, 1.0, lattice.GROUPS)
+    return tuple(np.bincount(merged).tolist())
