@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from adagq.errors import ConfigError
 from adagq.fleet import FleetConfig, fleet_config, load_fleet
 from adagq.learners import TaskSpec
-from adagq.methods import METHODS, method_of
+from adagq.methods import COMPARED, method_of
 
 SEED_OF_TASK: Final = "task.seed"  # follows from `seed`
 Positive = Annotated[int, Field(ge=1)]
@@ -45,7 +45,7 @@ class Config(BaseModel):
     seed: NotNegative = 0
     seeds: Positive = 1  # repeats: seed, seed + 1, …
     method: str = "adagq-fit"  # of `train`
-    methods: tuple[str, ...] = tuple(METHODS)  # of `compare`
+    methods: tuple[str, ...] = COMPARED  # of `compare`
     payload_scale: Annotated[float, Field(gt=0)] = 1.0  # a small model's payloads count so many times
     training: Training = Training()
     task: TaskSpec = TaskSpec()

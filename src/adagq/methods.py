@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from adagq.codecs import Codec, Float32
-from adagq.control import Controller, Fixed
+from adagq.codecs import QSGD, Codec, Float16, Float32, TopK
+from adagq.control import AdaGQ, Controller, Fixed, NormOnly
 from adagq.errors import ConfigError
 
 FIXED: Final = Fixed()
@@ -32,18 +32,36 @@ class Method:
     free_links: bool = False
 
 
+PACKED: Final = QSGD(levels=255, granularity="tensor", norm="l2", packing="fixed")
+CODED: Final = QSGD(levels=255, granularity="tensor", norm="l2", rounding="dither", packing="entropy")
+
 ROWS: Final = (
-    Method("fedavg", "FedAvg", "float32 updates, five local epochs", Float32(), epochs=5),
-    Method("fedavg-fp16", "FedAvg, float16", "float16 updates, five local epochs", Float32(), epochs=5),
-    Method("qsgd", "QSGD", "8-bit levels", Float32()),
-    Method("topk", "Top-k", "the largest tenth of the entries", Float32()),
-    Method("fedpaq", "FedPAQ", "8-bit levels, five local epochs", Float32(), epochs=5),
-    Method("adagq", "AdaGQ", "the paper's algorithm", Float32(), rate_curve=True),
-    Method("adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", Float32()),
+    Method("fedavg", "FedAvg", "float32 updates, five local epochs", FLOAT32, epochs=5),
     Method(
-        "ideal", "ideal", "uncompressed, free links: the reference of the tax", Float32(), free_links=True
+        "fedavg-fp16", "FedAvg, float16", "float16 both ways, five local epochs", Float16(),
+        epochs=5, downlink=Float16(),
     ),
-)
+    Method("qsgd", "QSGD", "8-bit levels", PACKED),
+    Method("topk", "Top-k", "the largest tenth of the entries", TopK(fraction=0.1)),
+    Method("fedpaq", "FedPAQ", "8-bit levels, five local epochs", PACKED, epochs=5),
+    Method("adagq", "AdaGQ", "the paper's algorithm", PACKED, AdaGQ(), rate_curve=True),
+    Method(
+        "adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", CODED,
+        downlink=replace(CODED, levels=127),
+    ),
+    Method("ideal", "ideal", "uncompressed, free links: the reference of the tax", FLOAT32, free_links=True),
+    # The parts of AdaGQ on their own, for ablations.
+    Method(
+        "adagq-adaptive", "AdaGQ, adaptive only", "the same levels for all clients", PACKED,
+        AdaGQ(heterogeneous=False), rate_curve=True,
+    ),
+    Method(
+        "adagq-heterogeneous", "AdaGQ, heterogeneous only", "a fixed average of the levels", PACKED,
+        AdaGQ(adaptive=False), rate_curve=True,
+    ),
+    Method("norm-only", "norm rule", "levels follow the aggregate's norm (figure 2b)", PACKED, NormOnly()),
+)  # fmt: skip
+COMPARED: Final = tuple(row.name for row in ROWS[:8])
 RESIDUAL: Final = "+residual"
 METHODS: Final = {row.name: row for row in ROWS}
 
@@ -60,6 +78,4 @@ def method_of(name: str) -> Method:
         return METHODS[name]
     except KeyError:
         near = get_close_matches(name, METHODS, 1, 0.0)
-        raise ConfigError(
-            f"unknown method {name!r}: did you mean {near[0]!r}? Known: {', '.join(METHODS)}"
-        ) from None
+        raise ConfigError(f"unknown method {name!r}: did you mean {near[0]!r}? Known: {', '.join(METHODS)}") from None
