@@ -1,5 +1,6 @@
 """Entropy packing of a quantized vector: model, segments, and the words they take."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,26 @@ WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
 PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at
 
 
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """What entropy packing sends: the model, the words of each segment, and the raw low bits."""
+
+    model: bytes
+    segments: list[NDArray[np.uint16]]
+    raw: NDArray[np.uint32]
+
+    @property
+    def section_bytes(self) -> list[int]:
+        """Lengths of the sections: model, words in each segment, words, raw."""
+        return [len(self.model), 4 * len(self.segments), sum(s.nbytes for s in self.segments), self.raw.nbytes]
+
+    def fill(self, sections: list[NDArray[np.uint8]]) -> None:
+        sections[0][:] = np.frombuffer(self.model, np.uint8)
+        sections[1].view(np.uint32)[:] = [s.size for s in self.segments]
+        np.concatenate(self.segments, out=sections[2].view(np.uint16))
+        sections[3].view(np.uint32)[:] = self.raw
+
+
 def encode(
     x: FloatVector,
     chunks: Chunks,
@@ -30,8 +51,8 @@ def encode(
     key: np.uint32,
     threads: int,
     limit_bytes: int,
-) -> list[NDArray[Any] | bytes] | None:
-    """Return the sections (model, segment lengths, words, raw), or None if they would take more than the limit."""
+) -> "Coded | None":
+    """Return the sections' contents, or None if they would take more than `limit_bytes`."""
     model, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, key, SAMPLE_CHUNKS)
     if bits > 8.2 * limit_bytes + 512:
         return None
@@ -53,14 +74,11 @@ def encode(
             model.bases, scaled, limits, key, longest,
             table, reciprocals, raw_at, raw, words,
         )  # fmt: skip
-        return words[at:].copy()
+        return words[at:].copy()  # not a view: it would keep the whole scratch alive
 
     segments = run_pieces(segment, bounds, threads)
-    lengths = np.array([s.size for s in segments], np.uint32)
-    head = write_model(model)
-    if len(head) + 4 * lengths.size + 2 * int(lengths.sum()) + 4 * raw.size > limit_bytes:
-        return None
-    return [head, lengths, np.concatenate(segments), raw]
+    coded = Coded(write_model(model), segments, raw)
+    return coded if sum(coded.section_bytes) <= limit_bytes else None
 
 
 def predict(

@@ -1,20 +1,19 @@
 """Uncompressed baselines: `Float32` and `Float16`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.codec import LEVEL_BITS
+from adagq.codecs.codec import LEVEL_BITS, Encoder, LayoutLike
 from adagq.codecs.inputs import finite_vector, largest_magnitude, refuse, vector_of
 from adagq.codecs.kernels.half import add_half, any_not_finite, to_half
 from adagq.codecs.kernels.scan import add_scaled
 from adagq.codecs.parallel import even_bounds, run_pieces
-from adagq.codecs.wire import Frame, build, frame_size
+from adagq.codecs.wire import Frame, Out, Writer, filled, frame_size
 from adagq.errors import PayloadError
-from adagq.vectors import FloatVector, Layout
+from adagq.vectors import FloatVector
 
 TAG_FLOAT32: Final = 1
 TAG_FLOAT16: Final = 2
@@ -22,7 +21,7 @@ LARGEST_HALF: Final = 65504.0
 
 
 @dataclass(frozen=True, slots=True)
-class Float32:
+class Float32(Encoder):
     """The vector as it is: 32 bits a number.
 
     >>> from adagq.codecs import decode
@@ -34,17 +33,11 @@ class Float32:
     def unbiased(self) -> bool:
         return True
 
-    def encode(
-        self,
-        vector: NDArray[Any],
-        seed: int = 0,
-        layout: Layout | Sequence[int] | None = None,
-        threads: int = 1,
-    ) -> bytes:
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         data = finite_vector(vector)
-        return build(TAG_FLOAT32, data.size, [data], seed=seed)
+        return filled(TAG_FLOAT32, data.size, [data], seed=seed, out=out)
 
-    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         return np.full(LEVEL_BITS, 8.0 * frame_size([4 * vector.size]))
 
 
@@ -63,7 +56,7 @@ def add_float32(frame: Frame, out: FloatVector, weight: float, threads: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Float16:
+class Float16(Encoder):
     """Rounded to half precision: 16 bits a number, the honest uncompressed baseline.
 
     Numbers beyond ±65,504 are scaled down, all-tiny ones up, by a power of two that travels in the knobs.
@@ -77,23 +70,19 @@ class Float16:
     def unbiased(self) -> bool:
         return False
 
-    def encode(
-        self,
-        vector: NDArray[Any],
-        seed: int = 0,
-        layout: Layout | Sequence[int] | None = None,
-        threads: int = 1,
-    ) -> bytes:
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         data = vector_of(vector)
-        bits = np.empty(data.size, np.uint16)
+        writer = Writer(TAG_FLOAT16, data.size, [2 * data.size], seed=seed, out=out)
+        bits = writer.section(0, np.uint16)
         largest = _to_half(data, 1.0, bits, threads)
         if not np.isfinite(largest):
             refuse(data)
         if exponent := half_exponent(largest):
             _to_half(data, 2.0**exponent, bits, threads)
-        return build(TAG_FLOAT16, data.size, [bits], seed=seed, knobs=exponent.to_bytes(2, "little", signed=True))
+            writer.set_knobs(exponent.to_bytes(2, "little", signed=True))
+        return writer
 
-    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         return np.full(LEVEL_BITS, 8.0 * frame_size([2 * vector.size]))
 
 

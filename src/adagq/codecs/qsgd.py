@@ -14,7 +14,6 @@ Sections: tensor sizes (u32, tensor granularity only), scales (float32, one a sp
 """
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -22,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs import entropy, spans
-from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS
+from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Encoder, LayoutLike
 from adagq.codecs.inputs import Scan, scan_vector, vector_of
 from adagq.codecs.kernels.common import BLOCK, key_of
 from adagq.codecs.kernels.fixed import decode_blocks, encode_blocks
 from adagq.codecs.parallel import even_bounds, run_pieces
-from adagq.codecs.wire import Frame, build, frame_size
+from adagq.codecs.wire import Frame, Out, Writer, frame_size
 from adagq.errors import NonFiniteError, PayloadError
-from adagq.vectors import FloatVector, Layout
+from adagq.vectors import FloatVector
 
 TAG_QSGD: Final = 3
 TAG_TERNGRAD: Final = 5
@@ -43,7 +42,7 @@ LIFT: Final = 2.0**100
 
 
 @dataclass(frozen=True, slots=True)
-class QSGD:
+class QSGD(Encoder):
     """Quantize to `levels` steps of the scale of each span; unbiased.
 
     >>> from adagq.codecs import decode
@@ -77,13 +76,7 @@ class QSGD:
         """Bits of one element at fixed packing: ceil(log2(2 s + 1))."""
         return (2 * self.levels).bit_length()
 
-    def encode(
-        self,
-        vector: NDArray[Any],
-        seed: int = 0,
-        layout: Layout | Sequence[int] | None = None,
-        threads: int = 1,
-    ) -> bytes:
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         prepared = self._prepare(vector, layout, threads)
         key = key_of(seed)
         if self.packing == "entropy" and prepared.x.size:
@@ -93,22 +86,25 @@ class QSGD:
                 limit_bytes=self._fixed_code_bytes(prepared.x.size),
             )  # fmt: skip
             if coded is not None:
-                return self._frame(prepared, seed, ENTROPY_FLAG, coded)
-        words = self._pack(prepared, key, threads)
-        return self._frame(prepared, seed, 0, [words])
+                writer, at = self._begin(prepared, seed, ENTROPY_FLAG, coded.section_bytes, out)
+                coded.fill([writer.section(at + k, np.uint8) for k in range(len(coded.section_bytes))])
+                return writer
+        writer, at = self._begin(prepared, seed, 0, [self._fixed_code_bytes(prepared.x.size)], out)
+        self._pack(prepared, key, threads, writer.section(at, np.uint32))
+        return writer
 
-    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         """Return the predicted payload bits at levels 2^b - 1, b = 1..16."""
         prepared = self._prepare(vector, layout, 1)
         return np.array(
             [replace(self, levels=2**b - 1)._predict(prepared) for b in range(1, LEVEL_BITS + 1)], np.float64
         )
 
-    def predict(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> float:
+    def predict(self, vector: NDArray[Any], layout: LayoutLike = None) -> float:
         """Return the predicted payload bits at this codec's levels."""
         return self._predict(self._prepare(vector, layout, 1))
 
-    def fitted(self, vector: NDArray[Any], budget_bytes: int, layout: Layout | Sequence[int] | None = None) -> "QSGD":
+    def fitted(self, vector: NDArray[Any], budget_bytes: int, layout: LayoutLike = None) -> "QSGD":
         """Return this codec with the most levels whose predicted payload stays within `budget_bytes`."""
         prepared = self._prepare(vector, layout, 1)
         low, high = 1, MAX_LEVELS
@@ -123,7 +119,7 @@ class QSGD:
                 high = middle
         return replace(self, levels=low)
 
-    def _prepare(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None, threads: int) -> "_Prepared":
+    def _prepare(self, vector: NDArray[Any], layout: LayoutLike, threads: int) -> "_Prepared":
         x = vector_of(vector)
         sizes = spans.tensor_sizes(layout, x.size) if self.granularity == "tensor" else None
         starts = spans.span_starts(self.granularity, x.size, sizes)
@@ -148,9 +144,8 @@ class QSGD:
     def _fixed_code_bytes(self, elements: int) -> int:
         return 4 * _word_count(elements, self.width)
 
-    def _pack(self, prepared: "_Prepared", key: np.uint32, threads: int) -> NDArray[np.uint32]:
+    def _pack(self, prepared: "_Prepared", key: np.uint32, threads: int, words: NDArray[np.uint32]) -> None:
         x, inverses = prepared.x, self._inverses(prepared)
-        words = np.empty(_word_count(x.size, self.width), np.uint32)
         dither = self.rounding == "dither"
         run_pieces(
             lambda lo, hi: encode_blocks(
@@ -159,18 +154,19 @@ class QSGD:
             even_bounds(-(-x.size // BLOCK), threads),
             threads,
         )
-        return words
 
-    def _frame(self, prepared: "_Prepared", seed: int, flags: int, coded: list[NDArray[Any] | bytes]) -> bytes:
+    def _begin(
+        self, prepared: "_Prepared", seed: int, flags: int, coded_bytes: list[int], out: Out | None
+    ) -> tuple[Writer, int]:
+        """Return the frame with sizes and scales filled in, and the index of the first section behind them."""
         scales = (prepared.scales / np.float64(LIFT)).astype(np.float32) if prepared.lifted else prepared.scales
-        return build(
-            self.tag,
-            prepared.x.size,
-            [*spans.size_section(prepared.sizes), scales, *coded],
-            flags=flags,
-            seed=seed,
-            knobs=_pack_knobs(self),
-        )
+        head = [*spans.size_section(prepared.sizes), scales]
+        lengths = [*(s.nbytes for s in head), *coded_bytes]
+        knobs = _pack_knobs(self)
+        writer = Writer(self.tag, prepared.x.size, lengths, flags=flags, seed=seed, knobs=knobs, out=out)
+        for index, section in enumerate(head):
+            writer.section(index, section.dtype)[:] = section
+        return writer, len(head)
 
     def _predict(self, prepared: "_Prepared") -> float:
         head = [4 * s.size for s in (*spans.size_section(prepared.sizes), prepared.scales)]

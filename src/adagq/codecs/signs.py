@@ -5,7 +5,6 @@ SignSGD frame: knobs are bucket u32 and granularity u8; sections: tensor sizes (
 """
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -13,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs import spans
-from adagq.codecs.codec import LEVEL_BITS
+from adagq.codecs.codec import LEVEL_BITS, Encoder, LayoutLike
 from adagq.codecs.inputs import scan_vector, vector_of
 from adagq.codecs.kernels.common import BLOCK
 from adagq.codecs.kernels.fixed import add_signs, pack_signs
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.qsgd import QSGD, TAG_TERNGRAD
-from adagq.codecs.wire import Frame, build, frame_size
+from adagq.codecs.wire import Frame, Out, Writer, frame_size
 from adagq.errors import PayloadError
-from adagq.vectors import FloatVector, Layout
+from adagq.vectors import FloatVector
 
 TAG_SIGNSGD: Final = 6
 KNOBS: Final = struct.Struct("<IB")
 
 
 @dataclass(frozen=True, slots=True)
-class SignSGD:
+class SignSGD(Encoder):
     """The sign of every entry times the mean magnitude of its span: one bit an entry.
 
     >>> from adagq.codecs import decode
@@ -45,35 +44,30 @@ class SignSGD:
     def unbiased(self) -> bool:
         return False
 
-    def encode(
-        self,
-        vector: NDArray[Any],
-        seed: int = 0,
-        layout: Layout | Sequence[int] | None = None,
-        threads: int = 1,
-    ) -> bytes:
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         x = vector_of(vector)
         sizes = spans.tensor_sizes(layout, x.size) if self.granularity == "tensor" else None
         starts = spans.span_starts(self.granularity, x.size, sizes)
         scan = scan_vector(x, starts, threads)
         sums = np.bincount(scan.chunks.spans, scan.magnitudes, starts.size - 1)
         scales = (sums / np.maximum(np.diff(starts), 1)).astype(np.float32)
-        words = np.empty(-(-x.size // 32), np.uint32)
-        run_pieces(
-            lambda lo, hi: pack_signs(x.view(np.uint32), lo, hi, words),
-            even_bounds(-(-x.size // BLOCK), threads),
-            threads,
-        )
         kind, bucket = spans.pack_granularity(self.granularity)
-        return build(
+        head = [*spans.size_section(sizes), scales]
+        writer = Writer(
             TAG_SIGNSGD,
             x.size,
-            [*spans.size_section(sizes), scales, words],
+            [*(s.nbytes for s in head), 4 * -(-x.size // 32)],
             seed=seed,
             knobs=KNOBS.pack(bucket, kind),
+            out=out,
         )
+        for index, section in enumerate(head):
+            writer.section(index, section.dtype)[:] = section
+        bits, words = x.view(np.uint32), writer.section(len(head), np.uint32)
+        run_pieces(lambda lo, hi: pack_signs(bits, lo, hi, words), even_bounds(-(-x.size // BLOCK), threads), threads)
+        return writer
 
-    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         sizes = spans.tensor_sizes(layout, vector.size) if self.granularity == "tensor" else None
         count = spans.span_starts(self.granularity, vector.size, sizes).size - 1
         head = [4 * s.size for s in spans.size_section(sizes)]
@@ -96,7 +90,7 @@ def add_signsgd(frame: Frame, out: FloatVector, weight: float, threads: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class TernGrad:
+class TernGrad(Encoder):
     """-1, 0 or +1 times the largest magnitude of the span, unbiased (Wen et al. 2017): QSGD with one level, max norm.
 
     >>> from adagq.codecs import decode
@@ -118,14 +112,8 @@ class TernGrad:
     def unbiased(self) -> bool:
         return True
 
-    def encode(
-        self,
-        vector: NDArray[Any],
-        seed: int = 0,
-        layout: Layout | Sequence[int] | None = None,
-        threads: int = 1,
-    ) -> bytes:
-        return self.qsgd.encode(vector, seed, layout, threads)
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
+        return self.qsgd.write(vector, seed, layout, threads, out)
 
-    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         return np.full(LEVEL_BITS, self.qsgd.predict(vector, layout))

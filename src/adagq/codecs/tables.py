@@ -154,7 +154,7 @@ def _read_classes(data: bytes, chunks: int, count: int) -> NDArray[np.uint8]:
 
 
 def encoding_table(freqs: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """Return (freq << 32 | first slot, the next double above 1 / freq) for every [table, token], flattened."""
+    """Return (freq << 32 | first slot, the next double above 1 / freq) of all [table, token], flattened."""
     wide = freqs.astype(np.uint64)
     table = np.where(wide > 0, (wide << np.uint64(32)) | (np.cumsum(wide, axis=1) - wide), np.uint64(0))
     return table.reshape(-1), np.nextafter(1.0 / np.maximum(freqs, 1), 2.0).reshape(-1)

@@ -7,7 +7,6 @@ of two by which float16 values were scaled i8, and the number of coded gaps u32.
 """
 
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, lgamma, log
 from typing import Any, Final, Literal
@@ -15,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.codec import LEVEL_BITS
+from adagq.codecs.codec import LEVEL_BITS, Encoder, LayoutLike
 from adagq.codecs.entropy import WORDS_PER_ELEMENT
 from adagq.codecs.floats import half_exponent
 from adagq.codecs.inputs import finite_vector, largest_magnitude
@@ -26,9 +25,9 @@ from adagq.codecs.kernels.select import LOWER_BITS, UPPER_BITS, collect, count_l
 from adagq.codecs.kernels.tokens import ESCAPE, LIMIT
 from adagq.codecs.model import ROW
 from adagq.codecs.tables import encoding_table, read_table, slots_of, write_table
-from adagq.codecs.wire import Frame, build, frame_size
+from adagq.codecs.wire import Frame, Out, Writer, filled, frame_size
 from adagq.errors import PayloadError
-from adagq.vectors import FloatVector, Layout
+from adagq.vectors import FloatVector
 
 TAG_TOPK: Final = 4
 KNOBS: Final = struct.Struct("<BBBbI")
@@ -38,7 +37,7 @@ FAR: Final = LIMIT - 1  # a gap of this size is followed by the rest of the same
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(Encoder):
     """Keep ceil(fraction * d) entries of largest magnitude.
 
     >>> from adagq.codecs import decode
@@ -64,13 +63,7 @@ class TopK:
     def kept(self, elements: int) -> int:
         return min(elements, ceil(self.fraction * elements))
 
-    def encode(
-        self,
-        vector: NDArray[Any],
-        seed: int = 0,
-        layout: Layout | Sequence[int] | None = None,
-        threads: int = 1,
-    ) -> bytes:
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         x = finite_vector(vector)
         indices = largest(x, self.kept(x.size))
         kept: NDArray[Any] = x[indices]
@@ -82,9 +75,9 @@ class TopK:
         if self.indices == "coded" and indices.size:
             shift, gaps, coded = _encode_gaps(indices)
         knobs = KNOBS.pack(VALUES.index(self.values), int(gaps > 0), shift, exponent, gaps)
-        return build(TAG_TOPK, x.size, [kept, *coded], seed=seed, knobs=knobs)
+        return filled(TAG_TOPK, x.size, [kept, *coded], seed=seed, knobs=knobs, out=out)
 
-    def rate_curve(self, vector: NDArray[Any], layout: Layout | Sequence[int] | None = None) -> NDArray[np.float64]:
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         d, k = vector.size, self.kept(vector.size)
         value_bytes = k * (4 if self.values == "float32" else 2)
         if self.indices == "plain" or not k:

@@ -18,6 +18,7 @@ the codec's own check of its knobs and section sizes, decoding cannot fail, so a
 half-added update behind. The checksum finds accidents; against forgery every field is bounded on its own.
 """
 
+import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ ALIGNMENT: Final = 4
 MAX_SECTIONS: Final = 16
 DEFAULT_MAX_ELEMENTS: Final = 2**28  # one gigabyte of float32: a forged header cannot ask for more
 
+SEED_MASK: Final = 2**64 - 1
+
 Buffer = bytes | bytearray | memoryview
+Out = bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,69 @@ def frame_size(section_bytes: Sequence[int]) -> int:
     return HEADER.size + 4 * len(section_bytes) + sum(_padded(n) for n in section_bytes)
 
 
-def build(
+class Writer:
+    """A payload under construction: sections are filled in place, so that no large array is copied or paged in twice.
+
+    With `out` (any writeable buffer) the payload is built at its beginning.
+    """
+
+    def __init__(
+        self,
+        tag: int,
+        elements: int,
+        section_bytes: Sequence[int],
+        *,
+        flags: int = 0,
+        seed: int = 0,
+        knobs: bytes = b"",
+        out: Out | None = None,
+    ) -> None:
+        total = frame_size(section_bytes)
+        self._payload: Any
+        if out is None:
+            self._payload, self._bytes = _new_bytes(total)
+        else:
+            view = memoryview(out).cast("B")
+            if view.readonly or len(view) < total:
+                raise ValueError(f"out holds {len(view)} bytes, the payload needs {total}, and it must be writeable")
+            self._payload = view[:total]
+            self._bytes = np.frombuffer(self._payload, np.uint8)
+        header = HEADER.pack(
+            MAGIC,
+            VERSION,
+            tag,
+            flags,
+            len(section_bytes),
+            0,
+            elements,
+            seed & SEED_MASK,
+            knobs.ljust(KNOB_BYTES, b"\0"),
+        )
+        lengths = struct.pack(f"<{len(section_bytes)}I", *section_bytes)
+        start = len(header) + len(lengths)
+        self._bytes[:start] = np.frombuffer(header + lengths, np.uint8)
+        self._sections = []
+        for nbytes in section_bytes:
+            self._sections.append(self._bytes[start : start + nbytes])
+            self._bytes[start + nbytes : start + _padded(nbytes)] = 0
+            start += _padded(nbytes)
+
+    def section(self, index: int, dtype: Any) -> NDArray[Any]:
+        """Return a section as an array to fill."""
+        return self._sections[index].view(dtype)
+
+    def set_knobs(self, knobs: bytes) -> None:
+        """Set the knobs once they are known."""
+        self._bytes[HEADER.size - KNOB_BYTES : HEADER.size] = np.frombuffer(knobs.ljust(KNOB_BYTES, b"\0"), np.uint8)
+
+    def finish(self) -> bytes:
+        """Write the checksum and return the payload (a view of it where it was built in `out`)."""
+        self._bytes[8:16] = np.frombuffer(struct.pack("<Q", checksum(self._bytes.data)), np.uint8)
+        payload: bytes = self._payload
+        return payload
+
+
+def filled(
     tag: int,
     elements: int,
     sections: Sequence[NDArray[Any] | bytes],
@@ -76,21 +142,25 @@ def build(
     flags: int = 0,
     seed: int = 0,
     knobs: bytes = b"",
-) -> bytes:
-    """Return the payload with these sections."""
-    views = [
-        memoryview(np.ascontiguousarray(s).view(np.uint8).reshape(-1) if isinstance(s, np.ndarray) else s)
-        for s in sections
-    ]
-    lengths = b"".join(struct.pack("<I", v.nbytes) for v in views)
-    zero = HEADER.pack(MAGIC, VERSION, tag, flags, len(views), 0, elements, seed, knobs.ljust(KNOB_BYTES, b"\0"))
-    body: list[Any] = [lengths]
-    for view in views:
-        body += [view, bytes(_padded(view.nbytes) - view.nbytes)]
-    digest = xxhash.xxh3_64(zero[:8])
-    for piece in (zero[16:], *body):
-        digest.update(piece)
-    return b"".join([zero[:8], struct.pack("<Q", digest.intdigest()), zero[16:], *body])
+    out: Out | None = None,
+) -> Writer:
+    """Return a writer whose sections are copies of these."""
+    arrays = [np.frombuffer(s, np.uint8) if isinstance(s, bytes) else s for s in sections]
+    writer = Writer(tag, elements, [a.nbytes for a in arrays], flags=flags, seed=seed, knobs=knobs, out=out)
+    for index, array in enumerate(arrays):
+        writer.section(index, array.dtype)[:] = array
+    return writer
+
+
+def _new_bytes(size: int) -> tuple[bytes, NDArray[np.uint8]]:
+    """Return a new bytes object and its memory, to be filled before anyone else sees it (as C extensions do)."""
+    api = ctypes.pythonapi
+    make, address = api.PyBytes_FromStringAndSize, api.PyBytes_AsString
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
+    address.restype, address.argtypes = ctypes.c_void_p, (ctypes.py_object,)
+    payload: bytes = make(None, size)
+    memory = (ctypes.c_uint8 * size).from_address(address(payload))
+    return payload, np.frombuffer(memory, np.uint8)
 
 
 def checksum(payload: Buffer) -> int:

@@ -47,10 +47,10 @@ def _fill_entries(q: Any, rows: Any, entries: Any) -> None:
 def _count(q: Any, uniforms: Any, family: int, counts: Any) -> None:
     """counts[fine phase, token]; the phases are those of `lattice.phase_edges`."""
     for j in range(q.size):
-        u = uniforms[j]
+        v = np.int32(uniforms[j] - (HALF if family == DITHER else np.int32(1 << 24)))
+        u = np.int32(v ^ np.int32(v >> np.int32(31)))
         if family == DITHER:
-            v = np.int32(u - HALF)
-            phase = np.int32(np.int32(v ^ np.int32(v >> np.int32(31))) >> np.int32(20))
+            phase = np.int32(u >> np.int32(20))
         elif family == ROUND:
             phase = np.int32(u >> np.int32(21))
         else:

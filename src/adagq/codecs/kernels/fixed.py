@@ -17,15 +17,13 @@ UNIT = np.float32(2.0**-24)
 
 @leaf
 def round_stochastic(x: Any, inverse: Any, levels: Any, key: Any, first: Any, codes: Any) -> None:
-    """codes = levels + sign(x) * (l + B), l = floor(|x| * inverse), B ~ Bernoulli(fraction)."""
+    """codes = levels + sign(x) * floor(|x| * inverse + u): up with the probability of the fraction."""
+    highest = np.float32(np.float32(levels) + np.float32(0.5))
     for j in range(x.size):
-        a = np.float32(abs(x[j]) * inverse)
-        low = np.int32(a)
-        fraction = np.float32(a - np.float32(low))
-        u = np.float32(np.float32(np.int32(hash32(first + j, key) >> np.uint32(8))) * UNIT)
-        level = np.int32(min(np.int32(low + np.int32(u < fraction)), levels))
-        signed = level if x[j] >= np.float32(0) else np.int32(-level)
-        codes[j] = np.uint32(np.int32(levels + signed))
+        u = np.float32(np.float32(np.int32(hash32(first + np.uint32(j), key) >> np.uint32(8))) * UNIT)
+        a = np.float32(np.float32(abs(x[j]) * inverse) + u)
+        a = a if a < highest else highest
+        codes[j] = np.uint32(np.int32(levels + np.int32(np.copysign(a, x[j]))))
 
 
 @leaf
@@ -33,50 +31,53 @@ def round_dithered(x: Any, inverse: Any, levels: Any, key: Any, first: Any, code
     """codes = levels + floor(x * inverse + u), u uniform in [0, 1): the decoder takes u - 1/2 off again."""
     for j in range(x.size):
         a = np.float32(x[j] * inverse)
-        u = np.float32(np.float32(np.int32(hash32(first + j, key) >> np.uint32(8))) * UNIT)
+        u = np.float32(np.float32(np.int32(hash32(first + np.uint32(j), key) >> np.uint32(8))) * UNIT)
         level = np.int32(np.floor(np.float32(a + u)))
         level = np.int32(max(min(level, levels), np.int32(-levels)))
         codes[j] = np.uint32(np.int32(levels + level))
 
 
 @leaf
-def _or_row(row: Any, left: Any, acc: Any) -> None:
+def _set_word(row: Any, right: Any, out: Any) -> None:
     for j in range(LANES):
-        acc[j] = np.uint32(acc[j] | np.uint32(row[j] << left))
+        out[j] = np.uint32(row[j] >> right)
 
 
 @leaf
-def _start_row(row: Any, right: Any, acc: Any) -> None:
+def _or_row(row: Any, left: Any, out: Any) -> None:
     for j in range(LANES):
-        acc[j] = np.uint32(row[j] >> right)
+        out[j] = np.uint32(out[j] | np.uint32(row[j] << left))
 
 
 @leaf
-def _copy_row(acc: Any, out: Any) -> None:
+def _or_rows(rows: Any, left: Any, width: Any, out: Any) -> None:
+    """Four rows at a time: the word is loaded and stored once."""
+    second = np.uint32(left + width)
+    third = np.uint32(second + width)
+    fourth = np.uint32(third + width)
     for j in range(LANES):
-        out[j] = acc[j]
+        low = np.uint32(np.uint32(rows[j] << left) | np.uint32(rows[j + LANES] << second))
+        high = np.uint32(np.uint32(rows[j + 2 * LANES] << third) | np.uint32(rows[j + 3 * LANES] << fourth))
+        out[j] = np.uint32(out[j] | np.uint32(low | high))
 
 
-@kernel
-def pack_block(codes: Any, width: int, acc: Any, words: Any) -> None:
-    """Pack 2,048 codes of `width` bits into 64 * width words."""
-    bit = 0
-    word = 0
-    for j in range(LANES):
-        acc[j] = np.uint32(0)
-    for r in range(ROWS):
-        row = codes[r * LANES : r * LANES + LANES]
-        _or_row(row, np.uint32(bit), acc)
-        bit += width
-        if bit >= 32:
-            _copy_row(acc, words[word * LANES : word * LANES + LANES])
-            word += 1
-            bit -= 32
-            if bit:
-                _start_row(row, np.uint32(width - bit), acc)
-            else:
-                for j in range(LANES):
-                    acc[j] = np.uint32(0)
+@leaf
+def pack_block(codes: Any, width: int, words: Any) -> None:
+    """Pack 2,048 codes of `width` bits into 64 * width words, one row of words after the other."""
+    for word in range(width):
+        out = words[word * LANES : word * LANES + LANES]
+        r = (32 * word) // width
+        _set_word(codes[r * LANES : r * LANES + LANES], np.uint32(32 * word - r * width), out)
+        r += 1
+        left = r * width - 32 * word
+        while left + 3 * width < 32:
+            _or_rows(codes[r * LANES : (r + 4) * LANES], np.uint32(left), np.uint32(width), out)
+            r += 4
+            left += 4 * width
+        while left < 32 and r < ROWS:
+            _or_row(codes[r * LANES : r * LANES + LANES], np.uint32(left), out)
+            r += 1
+            left += width
 
 
 @leaf
@@ -91,7 +92,7 @@ def _read_split_row(low: Any, high: Any, right: Any, left: Any, mask: Any, out: 
         out[j] = np.uint32(np.uint32(np.uint32(low[j] >> right) | np.uint32(high[j] << left)) & mask)
 
 
-@kernel
+@leaf
 def unpack_block(words: Any, width: int, codes: Any) -> None:
     """Undo `pack_block`."""
     mask = np.uint32((1 << width) - 1)
@@ -135,16 +136,16 @@ def _unpack_tail(words: Any, width: int, codes: Any) -> None:
         codes[j] = np.uint32(code & mask)
 
 
-@kernel
+@leaf
 def pack_any(codes: Any, width: int, words: Any) -> None:
     """Pack at most one block of codes: a full one in lanes, a shorter one in sequence."""
     if codes.size == BLOCK:
-        pack_block(codes, width, np.empty(LANES, np.uint32), words)
+        pack_block(codes, width, words)
     else:
         _pack_tail(codes, width, words)
 
 
-@kernel
+@leaf
 def unpack_any(words: Any, width: int, codes: Any) -> None:
     """Undo `pack_any`."""
     if codes.size == BLOCK:
@@ -164,7 +165,7 @@ def add_levels(codes: Any, levels: Any, step: Any, out: Any) -> None:
 def add_dithered(codes: Any, levels: Any, step: Any, key: Any, first: Any, out: Any) -> None:
     half = np.float32(0.5)
     for j in range(out.size):
-        u = np.float32(np.float32(np.int32(hash32(first + j, key) >> np.uint32(8))) * UNIT)
+        u = np.float32(np.float32(np.int32(hash32(first + np.uint32(j), key) >> np.uint32(8))) * UNIT)
         level = np.int32(min(np.int32(np.int32(codes[j]) - levels), levels))
         value = np.float32(np.float32(level) - np.float32(u - half))
         out[j] = np.float32(out[j] + np.float32(value * step))
@@ -185,7 +186,6 @@ def encode_blocks(
 ) -> None:
     """Quantize and pack blocks lo..hi; span k covers starts[k]..starts[k + 1] and is scaled by inverses[k]."""
     codes = np.empty(BLOCK, np.uint32)
-    acc = np.empty(LANES, np.uint32)
     span = np.searchsorted(starts, lo * BLOCK, side="right") - 1
     for block in range(lo, hi):
         at = block * BLOCK
@@ -203,7 +203,7 @@ def encode_blocks(
             position = stop
         target = words[block * width * LANES : (block + 1) * width * LANES]
         if end - at == BLOCK:
-            pack_block(codes, width, acc, target)
+            pack_block(codes, width, target)
         else:
             _pack_tail(codes[: end - at], width, target)
 
@@ -241,6 +241,19 @@ def decode_blocks(
             position = stop
 
 
+@leaf
+def _sign_bits(bits: Any, codes: Any) -> None:
+    for j in range(bits.size):
+        codes[j] = np.uint32(bits[j] >> np.uint32(31))
+
+
+@leaf
+def _add_signs(codes: Any, step: Any, out: Any) -> None:
+    for j in range(out.size):
+        sign = np.float32(np.int32(np.int32(1) - np.int32(np.int32(codes[j]) << np.int32(1))))
+        out[j] = np.float32(out[j] + np.float32(sign * step))
+
+
 @kernel
 def pack_signs(bits: Any, lo: int, hi: int, words: Any) -> None:
     """Pack the sign bits of blocks lo..hi; 64 words a block."""
@@ -248,8 +261,7 @@ def pack_signs(bits: Any, lo: int, hi: int, words: Any) -> None:
     for block in range(lo, hi):
         at = block * BLOCK
         n = min(BLOCK, bits.size - at)
-        for j in range(n):
-            codes[j] = np.uint32(bits[at + j] >> np.uint32(31))
+        _sign_bits(bits[at : at + n], codes)
         pack_any(codes[:n], 1, words[block * LANES : (block + 1) * LANES])
 
 
@@ -267,7 +279,5 @@ def add_signs(words: Any, starts: Any, steps: Any, lo: int, hi: int, out: Any) -
             while starts[span + 1] <= position:
                 span += 1
             stop = min(end, starts[span + 1])
-            for j in range(stop - position):
-                sign = np.float32(np.int32(1) - np.int32(np.int32(codes[position - at + j]) << np.int32(1)))
-                out[position + j] = np.float32(out[position + j] + np.float32(sign * steps[span]))
+            _add_signs(codes[position - at : stop - at], steps[span], out[position:stop])
             position = stop

@@ -74,7 +74,8 @@ def add_half(half: Any, factor: Any, weight: Any, lo: int, hi: int, out: Any) ->
 
 @leaf
 def any_not_finite(half: Any) -> bool:
-    found = np.uint32(0)
+    largest = np.uint16(0)
     for j in range(half.size):
-        found = np.uint32(found | np.uint32(np.uint32(half[j] & np.uint32(0x7C00)) == np.uint32(0x7C00)))
-    return bool(found != np.uint32(0))
+        low = np.uint16(half[j] & np.uint16(0x7FFF))
+        largest = low if low > largest else largest
+    return bool(largest >= np.uint16(0x7C00))

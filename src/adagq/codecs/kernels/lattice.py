@@ -4,9 +4,9 @@ Encoder and decoder know the same uniform number u (24 bits of hash) of every el
 depends on it, so its symbol is coded *given* u: the phase is u, folded and binned.
 
     DITHER    q = floor(a + u), value (q - u + 1/2) step; uniform phases of |u - 1/2|, symbol mirrored with its sign
-    ROUND     q = sign(a) (floor(|a|) + [u < fraction]), value q step; uniform phases of u
-    SPARSE    the same rounding for |a| << 1, where only a small u leads to a symbol; phases on a log scale of u
-    RARE      SPARSE again, so rare that tables have 2^16 slots and are searched, zero first, instead of looked up
+    ROUND     q = sign(a) floor(|a| + u), value q step; uniform phases of 1 - u
+    SPARSE    the same for |a| << 1, where only a large u leads to a symbol; phases on a log scale of 1 - u
+    RARE      SPARSE again, so rare that tables have 2^15 slots and are searched, zero first, instead of looked up
 """
 
 from typing import Any
@@ -50,11 +50,10 @@ def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, r
             rows[j] = base
         return
     e1, e2, e3, e4, e5, e6, e7 = edges[0], edges[1], edges[2], edges[3], edges[4], edges[5], edges[6]
-    centre = HALF if dither else np.int32(0)
-    fold = np.int32(31) if dither else np.int32(30)  # 24-bit numbers: a shift by 30 leaves zero, nothing is folded
+    centre = HALF if dither else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
     for j in range(uniforms.size):
         v = np.int32(uniforms[j] - centre)
-        v = np.int32(v ^ np.int32(v >> fold))
+        v = np.int32(v ^ np.int32(v >> np.int32(31)))
         group = np.int32(np.int32(v >= e1) + np.int32(v >= e2))
         group = np.int32(group + np.int32(np.int32(v >= e3) + np.int32(v >= e4)))
         group = np.int32(group + np.int32(np.int32(v >= e5) + np.int32(v >= e6)))
@@ -73,13 +72,11 @@ def quantize(x: Any, inverse: Any, limit: Any, family: int, uniforms: Any, q: An
             mirror = np.int32(np.int32(r - HALF) >> np.int32(31))
             q[j] = np.int32(np.int32(level ^ mirror) - mirror)
     else:
+        highest = np.float32(np.float32(limit) + np.float32(0.5))
         for j in range(x.size):
-            a = np.float32(abs(x[j]) * inverse)
-            low = np.int32(a)
-            fraction = np.float32(a - np.float32(low))
-            u = np.float32(np.float32(uniforms[j]) * UNIT)
-            level = np.int32(min(np.int32(low + np.int32(u < fraction)), limit))
-            q[j] = level if x[j] >= np.float32(0) else np.int32(-level)
+            a = np.float32(np.float32(abs(x[j]) * inverse) + np.float32(np.float32(uniforms[j]) * UNIT))
+            a = a if a < highest else highest
+            q[j] = np.int32(np.copysign(a, x[j]))
 
 
 @leaf

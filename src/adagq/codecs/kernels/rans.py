@@ -1,12 +1,12 @@
 """Range asymmetric numeral systems (rANS), eight interleaved states, 16-bit words.
 
-A state x in [2^16, 2^32) takes in a token of frequency f, first slot c, out of 2^p slots:
+A state x in [2^15, 2^31) takes in a token of frequency f, first slot c, out of 2^p slots:
 
-    encode   x' = (x // f) 2^p + c + x % f        after giving away a word if x' would pass 2^32
-    decode   slot = x mod 2^p, x' = f (x // 2^p) + slot - c, then a word is read if x' < 2^16
+    encode   x' = (x // f) 2^p + c + x % f        after giving away a word if x' would pass 2^31
+    decode   slot = x mod 2^p, x' = f (x // 2^p) + slot - c, then a word is read if x' < 2^15
 
 The encoder runs backwards, so the decoder runs forwards. Element i of a chunk belongs to state i mod 8; the states
-share one stream of words. Division is a multiplication by the next double above 1/f, exact for x < 2^32. Words are
+share one stream of words. Division is a multiplication by the next double above 1/f, exact for x < 2^31. Words are
 written and read without branches: whether one moves is as good as random. A decoder that runs out of words repeats
 the last one: any stream decodes to something in range, so nothing can fail halfway.
 """
@@ -30,9 +30,9 @@ from adagq.codecs.kernels.tokens import (
 )
 
 STATES = 8
-LOWEST = np.uint32(1 << 16)
+LOWEST = np.uint32(1 << 15)
 NO_TOKEN = 255  # never in a table
-DENSE_BITS, SPARSE_BITS = 12, 16  # log2 of the slots of a table: by lookup, and by search
+DENSE_BITS, SPARSE_BITS = 12, 15  # log2 of the slots of a table: by lookup, and by search
 
 
 @inline
@@ -55,8 +55,8 @@ def entry_of(q: Any, row: Any) -> Any:
 
 @inline
 def _room_for_bits(x: Any, count: Any) -> Any:
-    """Return 1 if a word must go before `count` raw bits fit under 2^32, else 0."""
-    return np.uint32(np.uint32(x >> np.uint32(np.uint32(32) - count)) != np.uint32(0))
+    """Return 1 if a word must go before `count` raw bits fit under 2^31, else 0."""
+    return np.uint32(np.uint32(x >> np.uint32(np.uint32(31) - count)) != np.uint32(0))
 
 
 @inline
@@ -91,25 +91,25 @@ def _push_raw(x: Any, q: Any, entry: Any, table: Any, words: Any, at: Any) -> An
 
 
 @inline
-def _push(x: Any, q: Any, entry: Any, table: Any, inverses: Any, bits: Any, words: Any, at: Any) -> Any:
+def _push(x: Any, q: Any, entry: Any, table: Any, reciprocals: Any, bits: Any, words: Any, at: Any) -> Any:
     """Encode one value; `entry` is its place in the table (freq << 32 | start); words are written downwards."""
     index = np.uint64(entry)
     if table[index] == np.uint64(0):
         x, index, at = _push_raw(x, q, entry, table, words, at)
     packed = table[index]
     f = np.uint32(packed >> np.uint64(32))
-    give = np.uint32(np.uint32(x >> np.uint32(np.uint32(32) - bits)) >= f)
+    give = np.uint32(np.uint32(x >> np.uint32(np.uint32(31) - bits)) >= f)
     words[at - np.uint64(1)] = np.uint16(x)
     at = at - np.uint64(give)
     x = _drop(x, give)
-    quotient = np.uint32(np.float64(x) * inverses[index])
+    quotient = np.uint32(np.float64(x) * reciprocals[index])
     rest = np.uint32(x - np.uint32(quotient * f))
     return np.uint32(np.uint32(np.uint32(quotient << bits) + rest) + np.uint32(packed)), at
 
 
 @leaf
 def encode_chunk(
-    q: Any, entries: Any, n: int, table: Any, inverses: Any, bits: Any, state: Any, words: Any, at: int
+    q: Any, entries: Any, n: int, table: Any, reciprocals: Any, bits: Any, state: Any, words: Any, at: int
 ) -> Any:
     """Push q[n - 1], …, q[0], entries[i] = entry_of(q[i], row); return the new beginning of the words."""
     pos = np.uint64(at)
@@ -117,19 +117,19 @@ def encode_chunk(
     while i & np.uint64(7):
         i -= np.uint64(1)
         k = i & np.uint64(7)
-        state[k], pos = _push(state[k], q[i], entries[i], table, inverses, bits, words, pos)
+        state[k], pos = _push(state[k], q[i], entries[i], table, reciprocals, bits, words, pos)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
     x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
     while i:
         i -= np.uint64(8)
-        x7, pos = _push(x7, q[i + np.uint64(7)], entries[i + np.uint64(7)], table, inverses, bits, words, pos)
-        x6, pos = _push(x6, q[i + np.uint64(6)], entries[i + np.uint64(6)], table, inverses, bits, words, pos)
-        x5, pos = _push(x5, q[i + np.uint64(5)], entries[i + np.uint64(5)], table, inverses, bits, words, pos)
-        x4, pos = _push(x4, q[i + np.uint64(4)], entries[i + np.uint64(4)], table, inverses, bits, words, pos)
-        x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], table, inverses, bits, words, pos)
-        x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], table, inverses, bits, words, pos)
-        x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], table, inverses, bits, words, pos)
-        x0, pos = _push(x0, q[i], entries[i], table, inverses, bits, words, pos)
+        x7, pos = _push(x7, q[i + np.uint64(7)], entries[i + np.uint64(7)], table, reciprocals, bits, words, pos)
+        x6, pos = _push(x6, q[i + np.uint64(6)], entries[i + np.uint64(6)], table, reciprocals, bits, words, pos)
+        x5, pos = _push(x5, q[i + np.uint64(5)], entries[i + np.uint64(5)], table, reciprocals, bits, words, pos)
+        x4, pos = _push(x4, q[i + np.uint64(4)], entries[i + np.uint64(4)], table, reciprocals, bits, words, pos)
+        x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], table, reciprocals, bits, words, pos)
+        x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], table, reciprocals, bits, words, pos)
+        x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], table, reciprocals, bits, words, pos)
+        x0, pos = _push(x0, q[i], entries[i], table, reciprocals, bits, words, pos)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
     state[4], state[5], state[6], state[7] = x4, x5, x6, x7
     return np.int64(pos)
@@ -183,10 +183,10 @@ def _pull(x: Any, row: Any, slots: Any, words: Any, last: Any, at: Any) -> Any:
 
 @inline
 def _pull_sparse(x: Any, row: Any, table: Any, words: Any, last: Any, at: Any) -> Any:
-    """The same for tables of 2^16 slots where token 0 takes nearly all: look there first, search otherwise."""
-    slot = np.uint32(x & np.uint32(0xFFFF))
+    """The same for tables of 2^15 slots where token 0 takes nearly all: look there first, search otherwise."""
+    slot = np.uint32(x & np.uint32(0x7FFF))
     index = np.uint64(row)
-    while slot >= table[index + np.uint64(1)]:  # row of first slots; ends, as the last token's limit is 2^16
+    while slot >= table[index + np.uint64(1)]:  # row of first slots; ends, as the last token's limit is 2^15
         index += np.uint64(1)
     start = table[index]
     freq = np.uint32(table[index + np.uint64(1)] - start)
