@@ -15,7 +15,7 @@ from adagq.codecs.tables import encoding_table, read_model, slots_of, write_mode
 from adagq.errors import PayloadError
 from adagq.vectors import FloatVector
 
-SEGMENT_BITS = 2**19  # a segment of its own costs 20 bytes: long enough not to matter, short enough to share out
+SEGMENT_BITS = 2**19  # a segment of its own costs 12 bytes: long enough not to matter, short enough to share out
 MAX_SEGMENTS = 64
 WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
 PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at
@@ -137,7 +137,7 @@ def add(
 
 
 def _check_streams(model: Model, chunks: Chunks, lengths: NDArray[Any], words: NDArray[Any], raw: NDArray[Any]) -> None:
-    if not 1 <= lengths.size <= max(1, min(MAX_SEGMENTS, chunks.count)):
+    if not 1 <= lengths.size <= min(MAX_SEGMENTS, chunks.count):
         raise PayloadError(f"{lengths.size} segments for {chunks.count} chunks")
     if int(lengths.min()) < 2 * STATES or int(lengths.sum(dtype=np.uint64)) != words.size:
         raise PayloadError(f"segments of {int(lengths.sum(dtype=np.uint64))} words, the payload has {words.size}")

@@ -12,14 +12,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from adagq.codecs.codec import Codec
 from adagq.codecs.decoding import ADDERS, decode, decode_into
 from adagq.codecs.floats import Float16, Float32
-from adagq.codecs.qsgd import PACKINGS, QSGD, ROUNDINGS
+from adagq.codecs.qsgd import QSGD
 from adagq.codecs.signs import SignSGD, TernGrad
 from adagq.codecs.topk import TopK
 from adagq.codecs.wire import ALIGNMENT, HEADER, checksum, parse
@@ -139,14 +139,18 @@ def survey(payloads: int, seed: int) -> FuzzReport:
 
 def corpus(seed: int) -> list[tuple[str, bytes]]:
     """Return (codec, payload) for every codec, form and family, on small vectors."""
-    coarse: list[Codec] = [
-        QSGD(s, g, "max", r, p) for s, g, r, p in product((1, 7), ("vector", "tensor", 100), ROUNDINGS, PACKINGS)
-    ]  # type: ignore[arg-type]
-    fine: list[Codec] = [QSGD(s, "tensor", "l2", r, p) for s, r, p in product((3, 255, 65535), ROUNDINGS, PACKINGS)]  # type: ignore[arg-type]
-    topk: list[Codec] = [TopK(f, v, i) for f, v, i in product((0.01, 0.4), ("float32", "float16"), ("plain", "coded"))]  # type: ignore[arg-type]
-    signs: list[Codec] = [TernGrad(), TernGrad("tensor", "fixed"), SignSGD(), SignSGD("tensor"), SignSGD(64)]
-    out = []
-    for size, codec in product(SIZES, [Float32(), Float16(), *coarse, *fine, *topk, *signs]):
+    granularities: tuple[Literal["vector", "tensor"] | int, ...] = ("vector", "tensor", 100)
+    roundings: tuple[Literal["stochastic", "dither"], ...] = ("stochastic", "dither")
+    packings: tuple[Literal["fixed", "entropy"], ...] = ("fixed", "entropy")
+    values: tuple[Literal["float32", "float16"], ...] = ("float32", "float16")
+    indices: tuple[Literal["plain", "coded"], ...] = ("plain", "coded")
+    coarse = [QSGD(s, g, "max", r, p) for s, g, r, p in product((1, 7), granularities, roundings, packings)]
+    fine = [QSGD(s, "tensor", "l2", r, p) for s, r, p in product((3, 255, 65535), roundings, packings)]
+    topk = [TopK(f, v, i) for f, v, i in product((0.01, 0.4), values, indices)]
+    signs = [TernGrad(), TernGrad("tensor", "fixed"), SignSGD(), SignSGD("tensor"), SignSGD(64)]
+    codecs: list[Codec] = [Float32(), Float16(), *coarse, *fine, *topk, *signs]
+    out: list[tuple[str, bytes]] = []
+    for size, codec in product(SIZES, codecs):
         x = _vector(size, seed)
         sizes = [size // 3, size // 2, size - size // 3 - size // 2]
         payload = codec.encode(x, seed=derive(seed, "encode", len(out)), layout=sizes)
@@ -202,25 +206,25 @@ def _sealed(payload: bytes | bytearray) -> bytes:
     return bytes(payload[:8]) + struct.pack("<Q", checksum(bytes(payload))) + bytes(payload[16:])
 
 
-def _flip(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _flip(payload: bytes, other: bytes, rng: Rng) -> bytes:
     out = bytearray(payload)
     for _ in range(rng.choice((1, 1, 2, 8))):
         out[rng.randrange(len(out))] ^= 1 << rng.randrange(8)
     return bytes(out)
 
 
-def _set_bytes(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _set_bytes(payload: bytes, other: bytes, rng: Rng) -> bytes:
     out = bytearray(payload)
     for _ in range(rng.choice((1, 1, 2, 8))):
         out[rng.randrange(len(out))] = rng.choice((0, 1, 127, 128, 255, rng.randrange(256)))
     return bytes(out)
 
 
-def _truncate(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _truncate(payload: bytes, other: bytes, rng: Rng) -> bytes:
     return payload[: rng.randrange(len(payload))]
 
 
-def _extend(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _extend(payload: bytes, other: bytes, rng: Rng) -> bytes:
     return payload + rng.randbytes(rng.choice((1, 4, 16, 100)))
 
 
@@ -236,7 +240,7 @@ def _forge_bytes(payload: bytes, other: bytes, rng: Rng) -> bytes:
     return _sealed(_set_bytes(payload, other, rng))
 
 
-def _forge_header(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _forge_header(payload: bytes, other: bytes, rng: Rng) -> bytes:
     out = bytearray(payload)
     at, size = rng.choice(list(FIELDS.values()))
     old = int.from_bytes(out[at : at + size], "little")
@@ -245,7 +249,7 @@ def _forge_header(payload: bytes, _: bytes, rng: Rng) -> bytes:
     return _sealed(out)
 
 
-def _forge_knobs(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _forge_knobs(payload: bytes, other: bytes, rng: Rng) -> bytes:
     out = bytearray(payload)
     size = rng.choice((1, 1, 4))
     at = 32 + size * rng.randrange(16 // size)
@@ -253,7 +257,7 @@ def _forge_knobs(payload: bytes, _: bytes, rng: Rng) -> bytes:
     return _sealed(out)
 
 
-def _forge_lengths(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _forge_lengths(payload: bytes, other: bytes, rng: Rng) -> bytes:
     """Move the border between two sections, or write any length."""
     out, count = bytearray(payload), int.from_bytes(payload[6:8], "little")
     a, b = (HEADER.size + 4 * rng.randrange(count) for _ in range(2))
@@ -275,7 +279,7 @@ def _rebuilt(payload: bytes, change: Callable[[list[bytes]], None]) -> bytes:
     return _sealed(payload[: HEADER.size] + lengths + b"".join(padded))
 
 
-def _forge_section(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _forge_section(payload: bytes, other: bytes, rng: Rng) -> bytes:
     """Random bytes for a section, of its own length or any other."""
 
     def change(sections: list[bytes]) -> None:
@@ -295,7 +299,7 @@ def _forge_swap(payload: bytes, other: bytes, rng: Rng) -> bytes:
     return _rebuilt(payload, change)
 
 
-def _forge_numbers(payload: bytes, _: bytes, rng: Rng) -> bytes:
+def _forge_numbers(payload: bytes, other: bytes, rng: Rng) -> bytes:
     """Extreme numbers in a section: NaN, infinity, the largest, zero, all bits, as 16- and 32-bit words."""
     words: Sequence[bytes] = [struct.pack("<f", v) for v in (np.nan, np.inf, -np.inf, 3.4e38, 2e38, -1.0, 1e-45, 0.0)]
     words = [*words, b"\xff\x7f", b"\x00\x7c", b"\xff\xff\xff\xff", b"\x00\x00", b"\xff\x7b"]

@@ -33,10 +33,6 @@ class Scan:
     norms: NDArray[np.float64]  # per span
     largests: NDArray[np.float64]  # per span
 
-    @property
-    def largest(self) -> float:
-        return float(self.largests.max(initial=0.0))
-
 
 def scan_vector(x: FloatVector, starts: NDArray[np.int64], threads: int = 1) -> Scan:
     """Scan `x`, whose spans begin at `starts`; raise `NonFiniteError` if a number is NaN or infinite."""

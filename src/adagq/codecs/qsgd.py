@@ -26,7 +26,7 @@ from adagq.codecs.inputs import Scan, scan_vector, vector_of
 from adagq.codecs.kernels.common import BLOCK, key_of
 from adagq.codecs.kernels.fixed import decode_blocks, encode_blocks
 from adagq.codecs.parallel import even_bounds, run_pieces
-from adagq.codecs.wire import Frame, Out, Writer, frame_size
+from adagq.codecs.wire import SEED_MASK, Frame, Out, Writer, frame_size
 from adagq.errors import NonFiniteError, PayloadError
 from adagq.vectors import FloatVector
 
@@ -37,7 +37,7 @@ NORMS: Final = ("l2", "max")
 ROUNDINGS: Final = ("stochastic", "dither")
 PACKINGS: Final = ("fixed", "entropy")
 ENTROPY_FLAG: Final = 1
-SMALLEST_SCALE: Final = 1e-30  # below it a vector is lifted by a power of two while it is encoded
+SMALLEST_SCALE: Final = 1e-30  # below it a span is lifted by a power of two while it is encoded
 LIFT: Final = 2.0**100
 
 
@@ -60,7 +60,7 @@ class QSGD(Encoder):
     tag: int = TAG_QSGD
 
     def __post_init__(self) -> None:
-        if not 1 <= self.levels <= MAX_LEVELS:
+        if not isinstance(self.levels, int | np.integer) or not 1 <= self.levels <= MAX_LEVELS:
             raise ValueError(f"levels = {self.levels}, allowed are 1 to {MAX_LEVELS}")
         spans.check_granularity(self.granularity)
         for name, allowed in (("norm", NORMS), ("rounding", ROUNDINGS), ("packing", PACKINGS)):
@@ -78,7 +78,7 @@ class QSGD(Encoder):
 
     def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         prepared = self._prepare(vector, layout, threads)
-        key = key_of(seed)
+        key = key_of(seed & SEED_MASK)  # as the decoder reads it off the frame
         if self.packing == "entropy" and prepared.x.size:
             coded = entropy.encode(
                 prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
@@ -124,9 +124,9 @@ class QSGD(Encoder):
         sizes = spans.tensor_sizes(layout, x.size) if self.granularity == "tensor" else None
         starts = spans.span_starts(self.granularity, x.size, sizes)
         scan = scan_vector(x, starts, threads)
-        lifted = 0.0 < scan.largest < SMALLEST_SCALE
-        if lifted:
-            x = (x.astype(np.float64) * LIFT).astype(np.float32)
+        lifted = (scan.largests > 0.0) & (scan.largests < SMALLEST_SCALE)
+        if lifted.any():
+            x = (x * np.repeat(np.where(lifted, LIFT, 1.0), np.diff(starts))).astype(np.float32)
             scan = scan_vector(x, starts, threads)
         exact = scan.norms if self.norm == "l2" else scan.largests
         scales = exact.astype(np.float32)
@@ -159,7 +159,7 @@ class QSGD(Encoder):
         self, prepared: "_Prepared", seed: int, flags: int, coded_bytes: list[int], out: Out | None
     ) -> tuple[Writer, int]:
         """Return the frame with sizes and scales filled in, and the index of the first section behind them."""
-        scales = (prepared.scales / np.float64(LIFT)).astype(np.float32) if prepared.lifted else prepared.scales
+        scales = (prepared.scales / np.where(prepared.lifted, LIFT, 1.0)).astype(np.float32)
         head = [*spans.size_section(prepared.sizes), scales]
         lengths = [*(s.nbytes for s in head), *coded_bytes]
         knobs = _pack_knobs(self)
@@ -189,7 +189,7 @@ class _Prepared:
     starts: NDArray[np.int64]
     scan: Scan
     scales: NDArray[np.float32]
-    lifted: bool
+    lifted: NDArray[np.bool_]  # per span
 
 
 def _word_count(elements: int, width: int) -> int:

@@ -19,7 +19,7 @@ from adagq.codecs.kernels.fixed import add_signs, pack_signs
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.qsgd import QSGD, TAG_TERNGRAD
 from adagq.codecs.wire import Frame, Out, Writer, frame_size
-from adagq.errors import PayloadError
+from adagq.errors import NonFiniteError, PayloadError
 from adagq.vectors import FloatVector
 
 TAG_SIGNSGD: Final = 6
@@ -50,7 +50,10 @@ class SignSGD(Encoder):
         starts = spans.span_starts(self.granularity, x.size, sizes)
         scan = scan_vector(x, starts, threads)
         sums = np.bincount(scan.chunks.spans, scan.magnitudes, starts.size - 1)
-        scales = (sums / np.maximum(np.diff(starts), 1)).astype(np.float32)
+        means = sums / np.maximum(np.diff(starts), 1)
+        if means.size and not means.max() <= spans.LARGEST_SCALE:
+            raise NonFiniteError(f"a mean magnitude is above {spans.LARGEST_SCALE:g}, too large for float32")
+        scales = means.astype(np.float32)
         kind, bucket = spans.pack_granularity(self.granularity)
         head = [*spans.size_section(sizes), scales]
         writer = Writer(

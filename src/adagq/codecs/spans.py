@@ -41,7 +41,7 @@ def check_granularity(granularity: str | int) -> None:
     """Raise ValueError unless it is "vector", "tensor" or a bucket length."""
     if isinstance(granularity, str) and granularity not in ("vector", "tensor"):
         raise ValueError(f'granularity = {granularity!r}, allowed are "vector", "tensor" or a bucket length')
-    if isinstance(granularity, int) and not 1 <= granularity < 2**32:
+    if not isinstance(granularity, str) and not (isinstance(granularity, int) and 1 <= granularity < 2**32):
         raise ValueError(f"granularity = {granularity}, a bucket has 1 to 2^32 - 1 elements")
 
 
@@ -59,16 +59,16 @@ def read_scales(frame: Frame, kind: int, bucket: int) -> tuple[NDArray[np.int64]
     """Return span boundaries and scales of a frame, checked; they are its first sections."""
     if kind > 2 or (kind == 2) != (bucket > 0):
         raise PayloadError(f"granularity {kind} with bucket length {bucket}")
+    scales = frame.section(int(kind == 1), np.float32)
+    sizes = None
     if kind == 1:
         sizes = frame.section(0, np.uint32).astype(np.int64)
         if sizes.sum() != frame.elements or (sizes == 0).any():
             raise PayloadError(f"tensor sizes add up to {sizes.sum()}, the header says {frame.elements} elements")
-        starts = span_starts("tensor", frame.elements, sizes)
-    else:
-        starts = span_starts(bucket or "vector", frame.elements)
-    scales = frame.section(int(kind == 1), np.float32)
-    if scales.size != starts.size - 1:
-        raise PayloadError(f"{scales.size} scales for {starts.size - 1} spans")
+    count = -(-frame.elements // (bucket or max(frame.elements, 1))) if sizes is None else sizes.size
+    if scales.size != count:  # before the boundaries are made: a forged bucket length may ask for any number
+        raise PayloadError(f"{scales.size} scales for {count} spans")
+    starts = span_starts("vector" if kind == 0 else "tensor" if kind == 1 else bucket, frame.elements, sizes)
     if not (scales >= 0).all() or not (scales <= LARGEST_SCALE).all():
         raise PayloadError(f"a scale is not a number from 0 to {LARGEST_SCALE:g}")
     return starts, scales

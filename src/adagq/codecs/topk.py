@@ -136,7 +136,8 @@ def add_topk(frame: Frame, out: FloatVector, weight: float, threads: int) -> Non
     if form > 1 or coded > 1 or shift > 16:
         raise PayloadError("knobs out of range: form of values, form of indices or shift")
     frame.expect_sections(4 if coded else 2)
-    values = np.ldexp(frame.section(0, VALUES[form]).astype(np.float32), -exponent)
+    with np.errstate(over="ignore", invalid="ignore"):  # forged numbers are refused below
+        values = np.ldexp(frame.section(0, VALUES[form]).astype(np.float32), -exponent)
     if values.size > frame.elements:
         raise PayloadError(f"{values.size} entries for {frame.elements} elements")
     if not np.isfinite(values).all():

@@ -1,11 +1,11 @@
-"""Range asymmetric numeral systems (rANS), eight interleaved states, 16-bit words.
+"""Range asymmetric numeral systems (rANS), four interleaved states, 16-bit words.
 
 A state x in [2^15, 2^31) takes in a token of frequency f, first slot c, out of 2^p slots:
 
     encode   x' = (x // f) 2^p + c + x % f        after giving away a word if x' would pass 2^31
     decode   slot = x mod 2^p, x' = f (x // 2^p) + slot - c, then a word is read if x' < 2^15
 
-The encoder runs backwards, so the decoder runs forwards. Element i of a chunk belongs to state i mod 8; the states
+The encoder runs backwards, so the decoder runs forwards. Element i of a chunk belongs to state i mod 4; the states
 share one stream of words. Division is a multiplication by the next double above 1/f, exact for x < 2^31. Words are
 written and read without branches: whether one moves is as good as random. A decoder that runs out of words repeats
 the last one: any stream decodes to something in range, so nothing can fail halfway.
@@ -29,7 +29,7 @@ from adagq.codecs.kernels.tokens import (
     TOKEN_LOW,
 )
 
-STATES = 8
+STATES = 4
 LOWEST = np.uint32(1 << 15)
 NO_TOKEN = 255  # never in a table
 DENSE_BITS, SPARSE_BITS = 12, 15  # log2 of the slots of a table: by lookup, and by search
@@ -114,24 +114,18 @@ def encode_chunk(
     """Push q[n - 1], …, q[0], entries[i] = entry_of(q[i], row); return the new beginning of the words."""
     pos = np.uint64(at)
     i = np.uint64(n)
-    while i & np.uint64(7):
+    while i & np.uint64(3):
         i -= np.uint64(1)
-        k = i & np.uint64(7)
+        k = i & np.uint64(3)
         state[k], pos = _push(state[k], q[i], entries[i], table, reciprocals, bits, words, pos)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
-    x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
     while i:
-        i -= np.uint64(8)
-        x7, pos = _push(x7, q[i + np.uint64(7)], entries[i + np.uint64(7)], table, reciprocals, bits, words, pos)
-        x6, pos = _push(x6, q[i + np.uint64(6)], entries[i + np.uint64(6)], table, reciprocals, bits, words, pos)
-        x5, pos = _push(x5, q[i + np.uint64(5)], entries[i + np.uint64(5)], table, reciprocals, bits, words, pos)
-        x4, pos = _push(x4, q[i + np.uint64(4)], entries[i + np.uint64(4)], table, reciprocals, bits, words, pos)
+        i -= np.uint64(4)
         x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], table, reciprocals, bits, words, pos)
         x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], table, reciprocals, bits, words, pos)
         x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], table, reciprocals, bits, words, pos)
         x0, pos = _push(x0, q[i], entries[i], table, reciprocals, bits, words, pos)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
-    state[4], state[5], state[6], state[7] = x4, x5, x6, x7
     return np.int64(pos)
 
 
@@ -206,24 +200,18 @@ def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, 
     """Pull q[0], …, q[n - 1] with dense tables; return the new position in the words."""
     last = np.uint64(words.size - 1)
     pos = np.uint64(at)
-    full = np.uint64(n) & ~np.uint64(7)
+    full = np.uint64(n) & ~np.uint64(3)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
-    x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
     i = np.uint64(0)
     while i < full:
         x0, pos, q[i] = _pull(x0, rows[i], slots, words, last, pos)
         x1, pos, q[i + np.uint64(1)] = _pull(x1, rows[i + np.uint64(1)], slots, words, last, pos)
         x2, pos, q[i + np.uint64(2)] = _pull(x2, rows[i + np.uint64(2)], slots, words, last, pos)
         x3, pos, q[i + np.uint64(3)] = _pull(x3, rows[i + np.uint64(3)], slots, words, last, pos)
-        x4, pos, q[i + np.uint64(4)] = _pull(x4, rows[i + np.uint64(4)], slots, words, last, pos)
-        x5, pos, q[i + np.uint64(5)] = _pull(x5, rows[i + np.uint64(5)], slots, words, last, pos)
-        x6, pos, q[i + np.uint64(6)] = _pull(x6, rows[i + np.uint64(6)], slots, words, last, pos)
-        x7, pos, q[i + np.uint64(7)] = _pull(x7, rows[i + np.uint64(7)], slots, words, last, pos)
-        i += np.uint64(8)
+        i += np.uint64(4)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
-    state[4], state[5], state[6], state[7] = x4, x5, x6, x7
     while i < np.uint64(n):
-        k = i & np.uint64(7)
+        k = i & np.uint64(3)
         state[k], pos, q[i] = _pull(state[k], rows[i], slots, words, last, pos)
         i += np.uint64(1)
     return np.int64(pos)
@@ -234,24 +222,18 @@ def decode_chunk_sparse(q: Any, rows: Any, n: int, table: Any, state: Any, words
     """The same with sparse tables."""
     last = np.uint64(words.size - 1)
     pos = np.uint64(at)
-    full = np.uint64(n) & ~np.uint64(7)
+    full = np.uint64(n) & ~np.uint64(3)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
-    x4, x5, x6, x7 = state[4], state[5], state[6], state[7]
     i = np.uint64(0)
     while i < full:
         x0, pos, q[i] = _pull_sparse(x0, rows[i], table, words, last, pos)
         x1, pos, q[i + np.uint64(1)] = _pull_sparse(x1, rows[i + np.uint64(1)], table, words, last, pos)
         x2, pos, q[i + np.uint64(2)] = _pull_sparse(x2, rows[i + np.uint64(2)], table, words, last, pos)
         x3, pos, q[i + np.uint64(3)] = _pull_sparse(x3, rows[i + np.uint64(3)], table, words, last, pos)
-        x4, pos, q[i + np.uint64(4)] = _pull_sparse(x4, rows[i + np.uint64(4)], table, words, last, pos)
-        x5, pos, q[i + np.uint64(5)] = _pull_sparse(x5, rows[i + np.uint64(5)], table, words, last, pos)
-        x6, pos, q[i + np.uint64(6)] = _pull_sparse(x6, rows[i + np.uint64(6)], table, words, last, pos)
-        x7, pos, q[i + np.uint64(7)] = _pull_sparse(x7, rows[i + np.uint64(7)], table, words, last, pos)
-        i += np.uint64(8)
+        i += np.uint64(4)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
-    state[4], state[5], state[6], state[7] = x4, x5, x6, x7
     while i < np.uint64(n):
-        k = i & np.uint64(7)
+        k = i & np.uint64(3)
         state[k], pos, q[i] = _pull_sparse(state[k], rows[i], table, words, last, pos)
         i += np.uint64(1)
     return np.int64(pos)
