@@ -29,9 +29,7 @@ def test_by_hand_for_one_client():
     assert rows["adagq"].upload_bits == 9.0
     # slack 0.5 s at 5 Mbit/s: 2.5 Mbit, 0.2238 bits per parameter
     assert rows["adagq-fit"].upload_bits == pytest.approx(0.22381, abs=1e-5)
-    assert rows["adagq-fit"].round_seconds == pytest.approx(
-        15.5 + 0.1117 + 0.5 + 2.5 / 32 * 5.10629 + 1.0, abs=1e-2
-    )
+    assert rows["adagq-fit"].round_seconds == pytest.approx(15.5 + 0.1117 + 0.5 + 2.5 / 32 * 5.10629 + 1.0, abs=1e-2)
 
 
 def test_the_paper_fleet_comes_out_as_measured_in_the_prototype():

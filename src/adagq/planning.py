@@ -117,17 +117,13 @@ def plan(given: PlanInput) -> Plan:
         for name, (up, down, epochs) in BITS.items()
     ]
     rows.append(_row(given, "adagq", rates, compute, _adagq_bits(given, rates, compute), 32.0, 1))
-    rows.append(
-        _row(given, "adagq-fit", rates, compute, _fit_bits(given, rates, compute), FIT_DOWNLINK_BITS, 1)
-    )
+    rows.append(_row(given, "adagq-fit", rates, compute, _fit_bits(given, rates, compute), FIT_DOWNLINK_BITS, 1))
     rows.sort(key=lambda row: row.progress_seconds)
     plain = min((row for row in rows if row.method in UNCOMPRESSED), key=lambda row: row.progress_seconds)
     best = min((row for row in rows if row.method not in UNCOMPRESSED), key=lambda row: row.progress_seconds)
     saved = 1.0 - best.progress_seconds / plain.progress_seconds
     pays = saved >= given.worthwhile
-    return Plan(
-        tuple(rows), best.method if pays else plain.method, saved, pays, _verdict(plain, best, saved, pays)
-    )
+    return Plan(tuple(rows), best.method if pays else plain.method, saved, pays, _verdict(plain, best, saved, pays))
 
 
 def sweep(given: PlanInput, uplink_mbps: Sequence[float], compute_seconds: Sequence[float]) -> Sweep:

@@ -113,9 +113,7 @@ def test_at_the_floor_the_probe_is_above_and_the_sign_turns():
 
 def test_s_stays_within_its_bounds():
     assert second(AdaGQ(levels=300, levels_max=400), 2.0, 1.8, 1.9).mean_levels == 400.0
-    assert (
-        second(AdaGQ(levels=300, levels_min=200), 2.0, 1.8, 1.0).mean_levels == 600.0
-    )  # probed 2 s: it pays
+    assert second(AdaGQ(levels=300, levels_min=200), 2.0, 1.8, 1.0).mean_levels == 600.0  # probed 2 s: it pays
 
 
 def test_s_does_not_drift_when_rounding_does():
@@ -137,9 +135,7 @@ def test_levels_follow_equal_finishing_times():
     # By the curve (b + 1): 8/9 s and 16/9 s a unit. tau = 10 + 56/9: (63 + 7) / 2 needs b + 1 = 7 and 4 (too
     # late: 64/9 s); b + 1 = 7 and 3 is (63 + 3) / 2 = 33, the nearest.
     controller = AdaGQ(levels=35, rates="curve", adaptive=False)
-    choices = controller.choose(
-        controller.observe(first(controller), Facts(2, (), receipts, 1.0, 0.0)), [0, 1]
-    )
+    choices = controller.choose(controller.observe(first(controller), Facts(2, (), receipts, 1.0, 0.0)), [0, 1])
     assert [choices[i].levels for i in (0, 1)] == [63, 3]
 
 
@@ -215,9 +211,7 @@ bad_receipts = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(bad_reports, bad_receipts, anything, anything), min_size=1, max_size=6), st.booleans()
-)
+@given(st.lists(st.tuples(bad_reports, bad_receipts, anything, anything), min_size=1, max_size=6), st.booleans())
 def test_no_reply_makes_the_state_nan_negative_or_stuck(rounds, curve):
     controller = AdaGQ(rates="curve" if curve else "paper")
     state = controller.init(5)

@@ -21,9 +21,7 @@ def fleets(draw):
     curve = draw(st.booleans())
     rates = None
     if curve:
-        steps = draw(
-            st.lists(st.lists(st.floats(0.01, 3.0), min_size=16, max_size=16), min_size=n, max_size=n)
-        )
+        steps = draw(st.lists(st.lists(st.floats(0.01, 3.0), min_size=16, max_size=16), min_size=n, max_size=n))
         rates = np.cumsum(np.array(steps), axis=1)
     target = draw(st.floats(1.0, 65535.0))
     b_min = draw(st.integers(1, 4))

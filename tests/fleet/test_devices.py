@@ -11,9 +11,7 @@ def test_seconds_per_epoch_hold_for_an_equal_share_whatever_the_model():
     assert device.train_seconds(450, epochs=1) == pytest.approx(15.5)
     assert device.train_seconds(450, epochs=5) == pytest.approx(77.5)
     assert device.train_seconds(900, epochs=1) == pytest.approx(31.0)  # twice the share takes twice as long
-    assert device.probe_seconds(90, passes=3) == pytest.approx(
-        15.5 * 90 / 450
-    )  # three forwards = one of both
+    assert device.probe_seconds(90, passes=3) == pytest.approx(15.5 * 90 / 450)  # three forwards = one of both
 
 
 def test_flops():

@@ -42,9 +42,7 @@ def test_more_bytes_take_longer_and_a_faster_link_is_faster(link, a, b, start, r
 @given(a=st.integers(1, 10**7), b=st.integers(1, 10**7), start=st.floats(0.0, 1e3))
 def test_two_transfers_in_a_row_take_as_long_as_both_at_once(link, a, b, start):
     first = link.seconds(a, start)
-    assert first + link.seconds(b, start + first) == pytest.approx(
-        link.seconds(a + b, start), rel=1e-6, abs=1e-6
-    )
+    assert first + link.seconds(b, start + first) == pytest.approx(link.seconds(a + b, start), rel=1e-6, abs=1e-6)
 
 
 @settings(max_examples=100, deadline=None)

@@ -49,9 +49,7 @@ def test_normalisation_is_per_channel():
 
 
 def test_bad_names_and_sizes_are_named():
-    with pytest.raises(
-        ConfigError, match="'mnist' is unknown; allowed: digits, synthetic, fashion-mnist, cifar10"
-    ):
+    with pytest.raises(ConfigError, match="'mnist' is unknown; allowed: digits, synthetic, fashion-mnist, cifar10"):
         load_data("mnist")
     with pytest.raises(DataError, match="too small"):
         load_data("synthetic", classes=1)

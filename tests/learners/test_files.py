@@ -32,10 +32,7 @@ def same(data, expected) -> None:
 
 
 def idx(array: np.ndarray) -> bytes:
-    return (
-        struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape)
-        + array.astype(np.uint8).tobytes()
-    )
+    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
 
 
 def write_idx(folder: Path, parts, packed: bool = False, dot: bool = False) -> None:
@@ -146,9 +143,7 @@ def test_a_pickle_that_calls_anything_is_refused_and_not_run(tmp_path):
 
     write_python(tmp_path, arrays((3, 32, 32)), 2)
     (tmp_path / "data_batch_3").write_bytes(pickle.dumps({"data": Payload(), "labels": []}))
-    with pytest.raises(
-        DataError, match=r"data_batch_3 was not read: it names .*, which a data batch has no use"
-    ):
+    with pytest.raises(DataError, match=r"data_batch_3 was not read: it names .*, which a data batch has no use"):
         load_data("cifar10", tmp_path)
     assert not (tmp_path / "owned").exists()
 
@@ -223,9 +218,7 @@ def test_damaged_idx_is_one_clear_line(tmp_path, damage, words):
 
 
 def test_damaged_cifar_is_one_clear_line(tmp_path):
-    with pytest.raises(
-        DataError, match=r"nowhere does not exist; .* python batches .* binary batches .* cifar10.npz"
-    ):
+    with pytest.raises(DataError, match=r"nowhere does not exist; .* python batches .* binary batches .* cifar10.npz"):
         load_data("cifar10", tmp_path / "nowhere")
     write_binary(tmp_path, arrays((3, 32, 32)))
     (tmp_path / "data_batch_2.bin").write_bytes(bytes(3074))

@@ -55,7 +55,5 @@ def test_the_default_task_is_small_and_whole():
 
 
 def test_a_spec_does_not_import_torch():
-    code = (
-        "import sys; from adagq.learners import TaskSpec; hash(TaskSpec()); assert 'torch' not in sys.modules"
-    )
+    code = "import sys; from adagq.learners import TaskSpec; hash(TaskSpec()); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,9 +15,7 @@ from adagq.errors import DataError, LayoutError
 from adagq.learners import FlatModule, Samples, TaskSpec, TorchLearner, TorchPopulation
 from adagq.learners.torch_learner import batches
 
-SMALL = TaskSpec(
-    data="synthetic", model="resnet18", width=4, stem="imagenet", clients=4, samples=400, classes=4
-)
+SMALL = TaskSpec(data="synthetic", model="resnet18", width=4, stem="imagenet", clients=4, samples=400, classes=4)
 
 
 @pytest.fixture(scope="module")

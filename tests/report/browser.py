@@ -117,8 +117,6 @@ class Browser:
 
     def _request(self, verb: str, path: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            self.root + path, data, {"Content-Type": "application/json"}, method=verb
-        )
+        request = urllib.request.Request(self.root + path, data, {"Content-Type": "application/json"}, method=verb)
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())["value"]

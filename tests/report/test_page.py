@@ -84,9 +84,7 @@ def test_it_answers_to_mouse_keys_and_buttons(browser: Browser, page: Path) -> N
 def test_labels_of_the_logarithmic_axis(browser: Browser, page: Path) -> None:
     browser.open(page)
     browser.run("document.querySelector('#accuracy-scale button:last-child').click()")
-    texts = browser.run(
-        "return [...document.querySelectorAll('#accuracy .tick')].map((node) => node.textContent)"
-    )
+    texts = browser.run("return [...document.querySelectorAll('#accuracy .tick')].map((node) => node.textContent)")
     sizes = {"s": 1, "min": 60, "h": 3600}
     marks = [float(text.split()[0]) * sizes[text.split()[1]] for text in texts]
     assert marks == [20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200]
@@ -94,14 +92,10 @@ def test_labels_of_the_logarithmic_axis(browser: Browser, page: Path) -> None:
 
 def test_everything_has_a_text_for_those_who_do_not_see_it(browser: Browser, page: Path) -> None:
     browser.open(page)
-    names = browser.run(
-        "return [...document.querySelectorAll('figure [role=img]')].map((node) => node.ariaLabel)"
-    )
+    names = browser.run("return [...document.querySelectorAll('figure [role=img]')].map((node) => node.ariaLabel)")
     assert len(names) >= 5
     assert all(len(name) > 20 for name in names)
-    assert browser.run(
-        "return [...document.querySelectorAll('button')].every((node) => node.textContent.trim())"
-    )
+    assert browser.run("return [...document.querySelectorAll('button')].every((node) => node.textContent.trim())")
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,7 @@ def few_rows() -> Lines:
     rows = []
     for method, needed, pace in (("fedavg", (3, 5), 20.0), ("fast", (2, 2), 10.0), ("ideal", (2, 2), 8.0)):
         for seed, rounds in enumerate(needed):
-            rows += [
-                row(method, seed, n, n * pace, 0.9 if n >= rounds else 0.5) for n in range(1, rounds + 2)
-            ]
+            rows += [row(method, seed, n, n * pace, 0.9 if n >= rounds else 0.5) for n in range(1, rounds + 2)]
     return rows + [row("lame", seed, n, n * 10.0, 0.6 + n / 100) for seed in (0, 1) for n in (1, 2, 3)]
 
 
@@ -129,9 +127,7 @@ def test_headlines() -> None:
         "fast reaches 80 % accuracy in 20.0 s, 4.0 times as fast as fedavg, "
         "25 % more than the same fleet needs with free links."
     )
-    assert runner_up(summarize(few_rows(), 0.8)) == (
-        "The next best, fedavg, takes 4.00 times as long (80.0 s)."
-    )
+    assert runner_up(summarize(few_rows(), 0.8)) == ("The next best, fedavg, takes 4.00 times as long (80.0 s).")
     lame = [line for line in few_rows() if line["method"] in ("lame", "fedavg")]
     assert headline(summarize(lame, 0.95)).startswith("No method reached 95 % accuracy; fedavg came nearest")
     assert "while lame did not get there in 30.0 s" in headline(summarize(few_rows(), 0.8, baseline="lame"))

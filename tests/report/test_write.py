@@ -72,9 +72,7 @@ def test_clients_are_ordered_from_the_slowest_uplink(run_dir: Path) -> None:
     run = load(run_dir)
     first = heats(run)["fedavg"].clients
     table = run.ledger["fedavg"]
-    seconds = {
-        int(client): value for client, value in zip(table["client"], table["upload_seconds"], strict=True)
-    }
+    seconds = {int(client): value for client, value in zip(table["client"], table["upload_seconds"], strict=True)}
     assert first == sorted(seconds, key=lambda client: -seconds[client])
 
 

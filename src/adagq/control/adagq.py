@@ -108,9 +108,7 @@ class AdaGQ:
         return {client: Choice(levels=s) for client, s in zip(cohort, levels, strict=True)}
 
     def probe(self, state: AdaGQState, cohort: Sequence[int]) -> dict[int, Probe]:
-        if (
-            not self.adaptive or state.round == 0
-        ):  # before the first aggregate there is nothing to re-quantize
+        if not self.adaptive or state.round == 0:  # before the first aggregate there is nothing to re-quantize
             return {client: Probe() for client in cohort}
         levels = self._assigned(state, cohort, state.mean_levels)
         probes = self._assigned(state, cohort, self._probe_mean(state.mean_levels))
@@ -170,9 +168,7 @@ class AdaGQ:
         probe_rate = (before - probed) / (probe_seconds + server_seconds)
         return (probe_rate - rate) * (state.mean_levels - probe_mean)
 
-    def _round_seconds(
-        self, state: AdaGQState, receipts: Sequence[Receipt], probe_mean: float
-    ) -> tuple[float, float]:
+    def _round_seconds(self, state: AdaGQState, receipts: Sequence[Receipt], probe_mean: float) -> tuple[float, float]:
         """Return T and T' without the server's share.
 
         Both b and b' are derived from what was known when the round's levels were chosen, over the clients

@@ -77,9 +77,7 @@ class History:
             getattr(new, name)[: len(old)] = old
         return new
 
-    def estimates(
-        self, cohort: Sequence[int], curves: bool
-    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    def estimates(self, cohort: Sequence[int], curves: bool) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         """Return what `allocate` wants: t_cp, seconds per bit, and curves (None for the paper's b)."""
         known = self if max(cohort, default=-1) < self.compute_total.size else self._grown(1 + max(cohort))
         pick = np.asarray(cohort, np.int64)

@@ -28,9 +28,7 @@ class Device:
     (15.5, 1.55)
     """
 
-    epoch_seconds: float | None = (
-        None  # one local epoch over an equal share of the samples, whatever the model
-    )
+    epoch_seconds: float | None = None  # one local epoch over an equal share of the samples, whatever the model
     flops_per_second: float | None = None
     seconds_per_sample: float | None = None
     encode_seconds_per_element: float = ENCODE_SECONDS_PER_ELEMENT
@@ -46,9 +44,7 @@ class Device:
             return replace(self, seconds_per_sample=self.epoch_seconds / samples)
         if self.flops_per_second is not None:
             return replace(self, seconds_per_sample=flops_per_sample / self.flops_per_second)
-        raise ConfigError(
-            "device: none of epoch_seconds, flops_per_second, seconds_per_sample is set, one must be"
-        )
+        raise ConfigError("device: none of epoch_seconds, flops_per_second, seconds_per_sample is set, one must be")
 
     def train_seconds(self, samples: int, epochs: int, round: int = 0) -> float:
         return samples * epochs * self._seconds_per_sample * self._slowness(round)

@@ -53,9 +53,7 @@ class Fleet:
         share = fmean(samples)
         return replace(
             self,
-            clients=tuple(
-                replace(c, device=c.device.calibrated(share, flops_per_sample)) for c in self.clients
-            ),
+            clients=tuple(replace(c, device=c.device.calibrated(share, flops_per_sample)) for c in self.clients),
         )
 
     def scaled(self, uplink: float = 1.0, downlink: float = 1.0) -> "Fleet":
@@ -63,8 +61,7 @@ class Fleet:
         return replace(
             self,
             clients=tuple(
-                replace(c, uplink=c.uplink.scaled(uplink), downlink=c.downlink.scaled(downlink))
-                for c in self.clients
+                replace(c, uplink=c.uplink.scaled(uplink), downlink=c.downlink.scaled(downlink)) for c in self.clients
             ),
         )
 
@@ -135,9 +132,7 @@ def _unscaled_link(config: FleetConfig, group: ClientConfig, name: str, path: in
     interval = group.rate_interval_seconds or config.rate_interval_seconds
     if interval is None:
         return RoundLink(rate_bps, spread, derive(path, name), latency)
-    return replace(
-        PiecewiseLink.drawn(rate_bps, spread, interval, derive(path, name)), latency_seconds=latency
-    )
+    return replace(PiecewiseLink.drawn(rate_bps, spread, interval, derive(path, name)), latency_seconds=latency)
 
 
 def _ends(span: Span) -> tuple[float, float]:

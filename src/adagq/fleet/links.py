@@ -109,9 +109,7 @@ class PiecewiseLink:
     def _sent(self) -> tuple[float, ...]:
         """Bits sent by the start of each piece, and by the end of the period."""
         ends = (*self.starts[1:], self.period)
-        pieces = (
-            rate * (end - begin) for rate, begin, end in zip(self.rates_bps, self.starts, ends, strict=True)
-        )
+        pieces = (rate * (end - begin) for rate, begin, end in zip(self.rates_bps, self.starts, ends, strict=True))
         return tuple(accumulate(pieces, initial=0.0))
 
     def seconds(self, nbytes: float, start: float = 0.0, round: int = 0) -> float:
@@ -126,9 +124,7 @@ class PiecewiseLink:
         bits = min(bits - laps * lap_bits, lap_bits)
         finish = laps * self.period
         if bits > 0.0:
-            piece = (
-                bisect_left(self._sent, bits) - 1
-            )  # sent[piece] < bits <= sent[piece + 1]: its rate is not 0
+            piece = bisect_left(self._sent, bits) - 1  # sent[piece] < bits <= sent[piece + 1]: its rate is not 0
             finish += self.starts[piece] + (bits - self._sent[piece]) / self.rates_bps[piece]
         return self.latency_seconds + max(0.0, finish - offset)
 

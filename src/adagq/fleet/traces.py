@@ -61,9 +61,7 @@ def _piecewise(lines: list[tuple[int, str]], name: str, latency_seconds: float) 
         try:
             second, rate = (float(cell) for cell in line.split(","))
         except ValueError:
-            raise ConfigError(
-                f"trace = {name!r}: line {number} is {line!r}, must be seconds,bits_per_second"
-            ) from None
+            raise ConfigError(f"trace = {name!r}: line {number} is {line!r}, must be seconds,bits_per_second") from None
         if not (math.isfinite(second) and 0.0 <= rate < math.inf):
             raise ConfigError(f"trace = {name!r}: line {number} is {line!r}, must be finite with a rate >= 0")
         if rows and second <= rows[-1][0]:
@@ -80,9 +78,7 @@ def _packets(lines: list[tuple[int, str]], name: str, latency_seconds: float) ->
     milliseconds: list[int] = []
     for number, line in lines:
         if not (line.isascii() and line.isdecimal()):
-            raise ConfigError(
-                f"trace = {name!r}: line {number} is {line!r}, must be a whole millisecond >= 0"
-            )
+            raise ConfigError(f"trace = {name!r}: line {number} is {line!r}, must be a whole millisecond >= 0")
         if milliseconds and int(line) < milliseconds[-1]:
             raise ConfigError(f"trace = {name!r}: line {number}: milliseconds must not fall, {line} does")
         milliseconds.append(int(line))

@@ -193,9 +193,7 @@ def _checked(name: str, local: Local, arrays: Arrays, place: Path) -> DataSet:
         if len(images) != len(labels) or not len(images):
             raise DataError(f"{name} in {place}: {len(images)} {part} images, {len(labels)} labels")
         if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= local.classes:
-            raise DataError(
-                f"{name} in {place}: {part} labels must be integers from 0 to {local.classes - 1}"
-            )
+            raise DataError(f"{name} in {place}: {part} labels must be integers from 0 to {local.classes - 1}")
     return DataSet(
         name,
         train_images,

@@ -86,9 +86,7 @@ class FlatModule:
 
     def _check_bound(self) -> None:
         if any(tensor.data_ptr() != view.data_ptr() for tensor, view in self._bound):
-            raise LayoutError(
-                "the module was moved, cast or wrapped again since it was wrapped: wrap it once, last"
-            )
+            raise LayoutError("the module was moved, cast or wrapped again since it was wrapped: wrap it once, last")
 
 
 def _views(vector: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

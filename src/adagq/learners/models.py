@@ -88,9 +88,7 @@ class ResNet18(nn.Module):
 class Inception(nn.Module):
     """Four branches side by side: 1x1, 3x3, two 3x3 in place of a 5x5, pooled 1x1 (Szegedy et al. 2015)."""
 
-    def __init__(
-        self, inputs: int, one: int, three: tuple[int, int], five: tuple[int, int], pool: int
-    ) -> None:
+    def __init__(self, inputs: int, one: int, three: tuple[int, int], five: tuple[int, int], pool: int) -> None:
         super().__init__()
         self.one = nn.Sequential(*_conv_bn_relu(inputs, one, 1))
         self.three = nn.Sequential(*_conv_bn_relu(inputs, three[0], 1), *_conv_bn_relu(three[0], three[1], 3))
@@ -207,9 +205,7 @@ def mlp(shape: Shape, classes: int, width: int | None = None, stem: str | None =
 MODELS: dict[str, Builder] = {"resnet18": resnet18, "googlenet": googlenet, "cnn": cnn, "mlp": mlp}
 
 
-def build_model(
-    name: str, shape: Shape, classes: int, width: int | None = None, stem: str | None = None
-) -> nn.Module:
+def build_model(name: str, shape: Shape, classes: int, width: int | None = None, stem: str | None = None) -> nn.Module:
     """Return a freshly drawn model from the table.
 
     >>> sum(p.numel() for p in build_model("mlp", (1, 28, 28), 10).parameters())
@@ -234,6 +230,4 @@ def _stem(stem: str | None) -> str:
 
 def _no_stem(model: str, stem: str | None) -> None:
     if stem is not None:
-        raise ConfigError(
-            f"stem: {stem!r} has no meaning for model {model}; only resnet18 and googlenet have one"
-        )
+        raise ConfigError(f"stem: {stem!r} has no meaning for model {model}; only resnet18 and googlenet have one")

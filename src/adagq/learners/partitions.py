@@ -94,9 +94,7 @@ def sigma_d(
     return _deal(labels, counts, seed)
 
 
-def _largest_share(
-    supply: Indices, clients: int, degree: float, too_many: int
-) -> tuple[int, NDArray[np.int64]] | None:
+def _largest_share(supply: Indices, clients: int, degree: float, too_many: int) -> tuple[int, NDArray[np.int64]] | None:
     """Return the largest share that the classes can serve, with its counts (by bisection)."""
     low, high, best = 1, too_many - 1, None
     while low <= high:
@@ -189,18 +187,14 @@ def _deal(labels: Indices, counts: NDArray[np.int64], seed: int) -> list[Indices
     ]
 
 
-def hold_out(
-    indices: Indices, fraction: float, limit: int, seed: int, client: int
-) -> tuple[Indices, Indices]:
+def hold_out(indices: Indices, fraction: float, limit: int, seed: int, client: int) -> tuple[Indices, Indices]:
     """Return (training, held-out) samples of one client; `fraction` is held out, 1 to `limit` samples."""
     if not 0 < fraction < 1:
         raise ConfigError(f"held_out: {fraction} is not a fraction between 0 and 1")
     if limit < 1:
         raise ConfigError(f"probe_samples: {limit} is below 1")
     if len(indices) < 2:
-        raise DataError(
-            f"client {client} has {len(indices)} samples: too few to hold one out and train on another"
-        )
+        raise DataError(f"client {client} has {len(indices)} samples: too few to hold one out and train on another")
     held = min(max(1, round(fraction * len(indices))), limit, len(indices) - 1)
     order = generator(seed, "held out", client).permutation(indices)
     return order[held:], order[:held]

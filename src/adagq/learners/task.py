@@ -48,9 +48,7 @@ class TaskSpec:
 
     def __post_init__(self) -> None:
         if self.batch_size < 2:
-            raise ConfigError(
-                f"batch_size: {self.batch_size} is below 2, the least that BatchNorm can train on"
-            )
+            raise ConfigError(f"batch_size: {self.batch_size} is below 2, the least that BatchNorm can train on")
         if not 0 <= self.momentum < 1:
             raise ConfigError(f"momentum: {self.momentum} is not in [0, 1)")
         if not 0 <= self.weight_decay < np.inf:

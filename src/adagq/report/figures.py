@@ -175,9 +175,7 @@ def _worth_drawing(heats: Mapping[str, series.Heat]) -> dict[str, series.Heat]:
 def _by_time(summary: Summary) -> list[str]:
     """Those that reached the target first, fastest first."""
     methods = summary["methods"]
-    return sorted(
-        methods, key=lambda name: (not methods[name]["reached"], shown(methods[name])["seconds"]["mean"])
-    )
+    return sorted(methods, key=lambda name: (not methods[name]["reached"], shown(methods[name])["seconds"]["mean"]))
 
 
 def _bar_axes(axes: Any, names: Sequence[str], label: str) -> None:

@@ -78,9 +78,7 @@ def _data(run: Run, summary: Summary) -> dict[str, Any]:
         "phases": PHASES,
         "segments": series.SEGMENTS,
         "shades": SHADES,
-        "methods": [
-            _method(name, record, summary, colours[name]) for name, record in summary["methods"].items()
-        ],
+        "methods": [_method(name, record, summary, colours[name]) for name, record in summary["methods"].items()],
         "curves": {
             name: {
                 "seeds": [[_short(times), _short(values, 4)] for times, values in curve.seeds],

@@ -30,9 +30,7 @@ def plan_heatmap(
     table = np.asarray(saved, dtype=np.float64)
     shape = (len(compute_seconds), len(uplink_bps))
     if table.shape != shape or min(shape) < 2:
-        raise ConfigError(
-            f"a plan's map needs a grid of 2 × 2 or more: got values {table.shape} for axes {shape}"
-        )
+        raise ConfigError(f"a plan's map needs a grid of 2 × 2 or more: got values {table.shape} for axes {shape}")
     if not (np.all(np.diff(uplink_bps) > 0) and np.all(np.diff(compute_seconds) > 0)):
         raise ConfigError("a plan's map needs uplinks and compute times in rising order")
     from adagq.report.canvas import drawn, save

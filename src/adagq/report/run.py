@@ -108,7 +108,6 @@ def _read_ledger(path: Path, seed: int) -> tuple[dict[str, dict[str, Floats]], i
         numbers.extend(math.nan if value is None else value for value in values)
     tables = {name: np.array(numbers).reshape(-1, len(LEDGER_COLUMNS)) for name, numbers in flat.items()}
     ledger = {
-        method: {name: table[:, place] for place, name in enumerate(LEDGER_COLUMNS)}
-        for method, table in tables.items()
+        method: {name: table[:, place] for place, name in enumerate(LEDGER_COLUMNS)} for method, table in tables.items()
     }
     return ledger, len(clients) or None

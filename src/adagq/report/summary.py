@@ -128,9 +128,7 @@ def _total(run: Sequence[Row], key: str) -> float:
     return sum(number(row.get(key)) or 0.0 for row in run)
 
 
-def _compare(
-    record: dict[str, Any], baseline: Mapping[str, Any] | None, reference: Mapping[str, Any] | None
-) -> None:
+def _compare(record: dict[str, Any], baseline: Mapping[str, Any] | None, reference: Mapping[str, Any] | None) -> None:
     """Add tax, speed-up and its bound to one seed's record."""
     record |= {"tax": None, "speedup": None, "speedup_at_least": None}
     seconds = record["seconds"]
@@ -148,9 +146,7 @@ def _method(seeds: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {"reached": len(reached) / len(seeds)}
     result |= {key: _spread(reached, key) for key in (*SPENT, "tax", "speedup", "speedup_at_least")}
     result |= {key: _spread(list(seeds.values()), key) for key in ("accuracy", "best_accuracy")}
-    result["missed"] = (
-        {key: _spread(missed, key) for key in (*SPENT, "accuracy", "best_accuracy")} if missed else None
-    )
+    result["missed"] = {key: _spread(missed, key) for key in (*SPENT, "accuracy", "best_accuracy")} if missed else None
     result["per_seed"] = {str(seed): record for seed, record in sorted(seeds.items())}
     return result
 

@@ -49,9 +49,7 @@ def sheet(summary: Summary) -> Sheet:
     run, methods = summary["run"], summary["methods"]
     records = {name: shown(record) for name, record in methods.items()}
     total = pick_seconds(record["seconds"]["mean"] for record in records.values())
-    data = pick_bytes(
-        record[key]["mean"] for record in records.values() for key in ("upload_bytes", "download_bytes")
-    )
+    data = pick_bytes(record[key]["mean"] for record in records.values() for key in ("upload_bytes", "download_bytes"))
     columns = [
         ("rounds", "rounds", ONE),
         (f"up {data[0]}", "upload_bytes", data),
