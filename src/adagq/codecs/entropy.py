@@ -18,7 +18,8 @@ from adagq.vectors import FloatVector
 SEGMENT_BITS = 2**19  # a segment of its own costs 12 bytes: long enough not to matter, short enough to share out
 MAX_SEGMENTS = 64
 WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
-PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at
+PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at,
+PREDICT_HITS = 1000  # or as many as hold this many non-zero symbols: few say little about a rare class
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,9 @@ def predict(
     rounding: str,
 ) -> float:
     """Return the bits that `encode` would take, from a sample of the chunks."""
-    _, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, np.uint32(0), PREDICT_CHUNKS)
+    model, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, np.uint32(0), PREDICT_CHUNKS, PREDICT_HITS)
     segments = min(MAX_SEGMENTS, max(1, int(bits) // SEGMENT_BITS))
-    return bits + segments * 8.0 * (4 + 2 * STATES)
+    return bits + 8.0 * len(write_model(model)) + segments * (32.0 + 24.0 * STATES)  # a state ends half full
 
 
 def add(

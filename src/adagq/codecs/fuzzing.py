@@ -147,7 +147,7 @@ def corpus(seed: int) -> list[tuple[str, bytes]]:
     coarse = [QSGD(s, g, "max", r, p) for s, g, r, p in product((1, 7), granularities, roundings, packings)]
     fine = [QSGD(s, "tensor", "l2", r, p) for s, r, p in product((3, 255, 65535), roundings, packings)]
     topk = [TopK(f, v, i) for f, v, i in product((0.01, 0.4), values, indices)]
-    signs = [TernGrad(), TernGrad("tensor", "fixed"), SignSGD(), SignSGD("tensor"), SignSGD(64)]
+    signs: list[Codec] = [TernGrad(), TernGrad("tensor", "fixed"), SignSGD(), SignSGD("tensor"), SignSGD(64)]
     codecs: list[Codec] = [Float32(), Float16(), *coarse, *fine, *topk, *signs]
     out: list[tuple[str, bytes]] = []
     for size, codec in product(SIZES, codecs):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adagq.codecs.kernels import lattice
 from adagq.codecs.kernels.entropy import count_chunks
-from adagq.codecs.kernels.merge import TABLE_BITS, frequencies, merge_neighbours
+from adagq.codecs.kernels.merge import frequencies, merge_neighbours
 from adagq.codecs.kernels.rans import DENSE_BITS, SPARSE_BITS
 from adagq.codecs.kernels.tokens import ESCAPE
 from adagq.codecs.spans import Chunks
@@ -100,8 +100,9 @@ def learn(
     rounding: str,
     key: np.uint32,
     sample: int = SAMPLE_CHUNKS,
+    hits: int = 0,
 ) -> tuple[Model, float]:
-    """Return the model of `x` on a lattice of 1 / inverses[chunk], and the bits that the payload will take."""
+    """Return the model of `x` on a lattice of 1 / inverses[chunk], and the bits that its symbols will take."""
     sizes = chunks.sizes
     mean = magnitudes / np.maximum(sizes, 1) * inverses
     with np.errstate(divide="ignore"):
@@ -112,7 +113,7 @@ def learn(
     shifts = np.maximum(0, (present - 3) // 2) * (families < lattice.SPARSE)
     divisors = step_divisors(families, rounding)
 
-    picked, weights = _sample(first_classes, sizes, present.size, sample)
+    picked, weights = _sample(first_classes, sizes, present, sample, hits)
     counts = np.zeros((present.size, lattice.PHASES, ROW), np.uint32)
     longest = int(sizes.max(initial=1))
     count_chunks(
@@ -130,7 +131,6 @@ def learn(
     sums = np.zeros((heads.size, lattice.PHASES, ROW))
     np.add.at(sums, merged, weighted)
     families, shifts = families[heads], shifts[heads]
-    model_bits = 16.0 + (chunks.count * 0.5 if heads.size > 1 else 0.0)
     groups = [_phase_groups(sums[c], int(families[c]), int(shifts[c])) for c in range(heads.size)]
 
     tables = [
@@ -138,11 +138,10 @@ def learn(
     ]
     bits = np.repeat(slot_bits(families), [len(lengths) for lengths in groups])
     freqs = np.zeros((len(tables), ROW), np.uint32)
-    payload_bits = model_bits + float((sizes * shifts[classes]).sum())
+    symbol_bits = float((sizes * shifts[classes]).sum())
     for t, table in enumerate(tables):
-        payload_bits += frequencies(table, int(bits[t]), ESCAPE, freqs[t])
-        payload_bits += TABLE_BITS * np.count_nonzero(freqs[t])
-    return Model(classes.astype(np.uint8), families, shifts, tuple(groups), freqs), payload_bits
+        symbol_bits += frequencies(table, int(bits[t]), ESCAPE, freqs[t])
+    return Model(classes.astype(np.uint8), families, shifts, tuple(groups), freqs), symbol_bits
 
 
 def _families(activity: NDArray[np.int64], rounding: str) -> NDArray[np.int64]:
@@ -152,13 +151,18 @@ def _families(activity: NDArray[np.int64], rounding: str) -> NDArray[np.int64]:
 
 
 def _sample(
-    classes: NDArray[np.int64], sizes: NDArray[np.int64], count: int, most: int
+    classes: NDArray[np.int64], sizes: NDArray[np.int64], activity: NDArray[np.int64], most: int, hits: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return evenly spread chunks of every class, and what each counted element of a class stands for."""
-    picked, weights = [], np.ones(count)
-    for c in range(count):
+    """Return evenly spread chunks of every class, and what each counted element of a class stands for.
+
+    `most` chunks of a class, or more where these would hold fewer than `hits` non-zero symbols.
+    """
+    picked, weights = [], np.ones(activity.size)
+    for c in range(activity.size):
         members = np.flatnonzero(classes == c)
-        chosen = members[np.linspace(0, members.size - 1, min(most, members.size)).astype(np.int64)]
+        per_chunk = float(sizes[members].mean()) * min(1.0, 2.0 ** (activity[c] / 2))
+        enough = int(min(members.size, max(most, hits / per_chunk)))
+        chosen = members[np.linspace(0, members.size - 1, enough).astype(np.int64)]
         weights[c] = sizes[members].sum() / sizes[chosen].sum()
         picked.append(chosen)
     return np.concatenate(picked) if picked else np.zeros(0, np.int64), weights

@@ -39,6 +39,7 @@ PACKINGS: Final = ("fixed", "entropy")
 ENTROPY_FLAG: Final = 1
 SMALLEST_SCALE: Final = 1e-30  # below it a span is lifted by a power of two while it is encoded
 LIFT: Final = 2.0**100
+FILL: Final = 0.99  # of a budget: what a prediction from a sample may be off by
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,14 @@ class QSGD(Encoder):
     def fitted(self, vector: NDArray[Any], budget_bytes: int, layout: LayoutLike = None) -> "QSGD":
         """Return this codec with the most levels whose predicted payload stays within `budget_bytes`."""
         prepared = self._prepare(vector, layout, 1)
+        limit = 8.0 * budget_bytes * (1.0 if self.packing == "fixed" else FILL)
         low, high = 1, MAX_LEVELS
-        if replace(self, levels=high)._predict(prepared) <= 8 * budget_bytes:
+        if replace(self, levels=high)._predict(prepared) <= limit:
             return replace(self, levels=high)
         while high - low > max(1, low // 128):
             middle = round((low * high) ** 0.5)
             middle = min(max(middle, low + 1), high - 1)
-            if replace(self, levels=middle)._predict(prepared) <= 8 * budget_bytes:
+            if replace(self, levels=middle)._predict(prepared) <= limit:
                 low = middle
             else:
                 high = middle
