@@ -1,0 +1,70 @@
+# `make demo` and `make test` need nothing but Python 3.11 or later and this checkout.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+KERNELS := src/adagq/codecs/kernels
+WARM := $(KERNELS)/__pycache__/.warm
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+# Modules with examples in their docstrings; learners are left out: importing torch costs more than they show.
+PURE := $(filter-out src/adagq/learners/%,$(shell grep -rl '>>>' src/adagq --include='*.py'))
+
+# One thread a process: the tests bring their own processes.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install kernels demo check format test test-all bench clean-kernels clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## Create .venv and install adagq with everything needed to work on it
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+# Numba recompiles a kernel when its own file changes, not when a kernel that it calls in another file does. So the
+# cache goes whenever one of them changed, and is filled again by one process before the tests start several.
+kernels: $(WARM)  ## Compile the kernels into their cache, if any of them changed
+
+$(WARM): $(INSTALLED) $(wildcard $(KERNELS)/*.py) benchmarks/warm_kernels.py
+	@rm -f $(KERNELS)/__pycache__/*.nbi $(KERNELS)/__pycache__/*.nbc
+	$(BIN)/python benchmarks/warm_kernels.py
+	@touch $@
+
+demo: $(WARM)  ## Compare all methods on the embedded data set: a table and a report in runs/
+	$(BIN)/adagq compare
+
+check: $(INSTALLED)  ## Lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)  ## Bring the code into form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: check $(WARM)  ## Check, then run every test that takes seconds
+	$(PYTEST) --doctest-modules $(PURE)
+	$(PYTEST) -n $(WORKERS) -m "not slow"
+
+test-all: check $(WARM)  ## Check, then run every test
+	$(PYTEST) --doctest-modules $(PURE)
+	$(PYTEST) -n $(WORKERS)
+
+bench: $(WARM)  ## Measure codecs and simulator on this machine
+	$(BIN)/adagq bench codecs
+	$(BIN)/adagq bench simulator
+
+clean-kernels:  ## Delete compiled kernels
+	find src -name '*.nbi' -delete -o -name '*.nbc' -delete
+	rm -f $(WARM)
+
+clean: clean-kernels  ## Delete everything that make made, runs/ excepted
+	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
