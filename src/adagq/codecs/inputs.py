@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.kernels.scan import largest_bits, scan
+from adagq.codecs.kernels.scan import largest_bits, scan, scan_energy, scan_largest
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.spans import Chunks
 from adagq.errors import NonFiniteError
@@ -51,6 +51,27 @@ def scan_vector(x: FloatVector, starts: NDArray[np.int64], threads: int = 1) -> 
     firsts = np.flatnonzero(np.diff(chunks.spans, prepend=-1))
     norms = np.sqrt(np.add.reduceat(energies, firsts))
     return Scan(chunks, magnitudes, norms, np.maximum.reduceat(largests, firsts).astype(np.float64))
+
+
+def scan_norms(x: FloatVector, starts: NDArray[np.int64], norm: str, threads: int = 1) -> NDArray[np.float64]:
+    """Return the norm of every span and nothing else; raise `NonFiniteError` if a number is NaN or infinite."""
+    if norm == "max":
+        largests = np.zeros(starts.size - 1, np.uint32)
+        bits = x.view(np.uint32)
+        run_pieces(
+            lambda lo, hi: scan_largest(bits, starts, lo, hi, largests), even_bounds(starts.size - 1, threads), threads
+        )
+        if not np.isfinite(largests.view(np.float32)).all():
+            refuse(x)
+        return largests.view(np.float32).astype(np.float64)
+    chunks = Chunks.of(starts)
+    energies = np.zeros(chunks.count)
+    run_pieces(
+        lambda lo, hi: scan_energy(x, chunks.starts, lo, hi, energies), even_bounds(chunks.count, threads), threads
+    )
+    if not np.isfinite(energies.sum()):
+        refuse(x)
+    return np.sqrt(np.bincount(chunks.spans, energies, starts.size - 1))
 
 
 def largest_magnitude(x: FloatVector) -> float:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from adagq.codecs import entropy, spans
 from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Encoder, LayoutLike
-from adagq.codecs.inputs import Scan, scan_vector, vector_of
+from adagq.codecs.inputs import Scan, scan_norms, scan_vector, vector_of
 from adagq.codecs.kernels.common import BLOCK, key_of
 from adagq.codecs.kernels.fixed import decode_blocks, encode_blocks
 from adagq.codecs.parallel import even_bounds, run_pieces
@@ -80,7 +80,7 @@ class QSGD(Encoder):
     def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         prepared = self._prepare(vector, layout, threads)
         key = key_of(seed & SEED_MASK)  # as the decoder reads it off the frame
-        if self.packing == "entropy" and prepared.x.size:
+        if prepared.scan and prepared.x.size:
             coded = entropy.encode(
                 prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
                 self._inverses(prepared)[prepared.scan.chunks.spans], self.levels, self.rounding, key, threads,
@@ -125,12 +125,11 @@ class QSGD(Encoder):
         x = vector_of(vector)
         sizes = spans.tensor_sizes(layout, x.size) if self.granularity == "tensor" else None
         starts = spans.span_starts(self.granularity, x.size, sizes)
-        scan = scan_vector(x, starts, threads)
-        lifted = (scan.largests > 0.0) & (scan.largests < SMALLEST_SCALE)
+        exact, scan = self._norms(x, starts, threads)
+        lifted = (exact > 0.0) & (exact < SMALLEST_SCALE)
         if lifted.any():
             x = (x * np.repeat(np.where(lifted, LIFT, 1.0), np.diff(starts))).astype(np.float32)
-            scan = scan_vector(x, starts, threads)
-        exact = scan.norms if self.norm == "l2" else scan.largests
+            exact, scan = self._norms(x, starts, threads)
         scales = exact.astype(np.float32)
         scales = np.where(scales < exact, np.nextafter(scales, np.float32(np.inf)), scales).astype(np.float32)
         if scales.size and scales.max() > spans.LARGEST_SCALE:
@@ -138,6 +137,15 @@ class QSGD(Encoder):
                 f"the vector's {self.norm} norm is above {spans.LARGEST_SCALE:g}, too large for float32"
             )
         return _Prepared(x, sizes, starts, scan, scales, lifted)
+
+    def _norms(
+        self, x: FloatVector, starts: NDArray[np.int64], threads: int
+    ) -> tuple[NDArray[np.float64], Scan | None]:
+        """Return the norm of each span; fixed packing needs no more, entropy packing the whole scan."""
+        if self.packing == "fixed":
+            return scan_norms(x, starts, self.norm, threads), None
+        scan = scan_vector(x, starts, threads)
+        return (scan.norms if self.norm == "l2" else scan.largests), scan
 
     def _inverses(self, prepared: "_Prepared") -> NDArray[np.float32]:
         scales = prepared.scales.astype(np.float64)
@@ -173,7 +181,7 @@ class QSGD(Encoder):
     def _predict(self, prepared: "_Prepared") -> float:
         head = [4 * s.size for s in (*spans.size_section(prepared.sizes), prepared.scales)]
         fixed = 8.0 * frame_size([*head, self._fixed_code_bytes(prepared.x.size)])
-        if self.packing == "fixed" or not prepared.x.size:
+        if prepared.scan is None or not prepared.x.size:
             return fixed
         coded = entropy.predict(
             prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
@@ -189,7 +197,7 @@ class _Prepared:
     x: FloatVector
     sizes: NDArray[np.int64] | None
     starts: NDArray[np.int64]
-    scan: Scan
+    scan: Scan | None  # None at fixed packing
     scales: NDArray[np.float32]
     lifted: NDArray[np.bool_]  # per span
 

@@ -56,8 +56,9 @@ def _count(q: Any, uniforms: Any, family: int, counts: Any) -> None:
         else:
             phase = np.int32(0)
             exponent = np.int32(LOG_FIRST)
-            while np.int32(u >> exponent) >= np.int32(2):
-                exponent = np.int32(exponent + 1)
+            for half in (8, 4, 2, 1):
+                if u >> np.int32(exponent + half):
+                    exponent = np.int32(exponent + half)
             if u >= np.int32(1 << LOG_FIRST):
                 top = np.int32(np.int32(u >> np.int32(exponent - 2)) & np.int32(3))
                 phase = np.int32(np.int32(exponent - LOG_FIRST) * 4 + top)

@@ -12,6 +12,7 @@ from adagq.codecs.kernels.common import BLOCK, hash32, kernel, leaf
 
 LANES = 64
 ROWS = BLOCK // LANES
+SLAB = 256  # blocks: 2 MB of float32
 UNIT = np.float32(2.0**-24)
 
 
@@ -173,39 +174,30 @@ def add_dithered(codes: Any, levels: Any, step: Any, key: Any, first: Any, out: 
 
 @kernel
 def encode_blocks(
-    x: Any,
-    starts: Any,
-    inverses: Any,
-    levels: Any,
-    dither: bool,
-    key: Any,
-    width: int,
-    lo: int,
-    hi: int,
-    words: Any,
-) -> None:
-    """Quantize and pack blocks lo..hi; span k covers starts[k]..starts[k + 1] and is scaled by inverses[k]."""
+    x: Any, starts: Any, inverses: Any, levels: Any, dither: bool, key: Any, width: int, lo: int, hi: int, words: Any
+) -> None:  # fmt: skip
+    """Quantize and pack blocks lo..hi; span k covers starts[k]..starts[k + 1] and is scaled by inverses[k].
+
+    Slab by slab, the last one first: the scan before has left the end of x in the cache.
+    """
     codes = np.empty(BLOCK, np.uint32)
-    span = np.searchsorted(starts, lo * BLOCK, side="right") - 1
-    for block in range(lo, hi):
-        at = block * BLOCK
-        end = min(at + BLOCK, x.size)
-        position = at
-        while position < end:
-            while starts[span + 1] <= position:
-                span += 1
-            stop = min(end, starts[span + 1])
-            target = codes[position - at : stop - at]
-            if dither:
-                round_dithered(x[position:stop], inverses[span], levels, key, np.uint32(position), target)
-            else:
-                round_stochastic(x[position:stop], inverses[span], levels, key, np.uint32(position), target)
-            position = stop
-        target = words[block * width * LANES : (block + 1) * width * LANES]
-        if end - at == BLOCK:
-            pack_block(codes, width, target)
-        else:
-            _pack_tail(codes[: end - at], width, target)
+    for slab in range(lo + (hi - lo - 1) // SLAB * SLAB, lo - 1, -SLAB):
+        span = np.searchsorted(starts, slab * BLOCK, side="right") - 1
+        for block in range(slab, min(slab + SLAB, hi)):
+            at = block * BLOCK
+            end = min(at + BLOCK, x.size)
+            position = at
+            while position < end:
+                while starts[span + 1] <= position:
+                    span += 1
+                stop = min(end, starts[span + 1])
+                target = codes[position - at : stop - at]
+                if dither:
+                    round_dithered(x[position:stop], inverses[span], levels, key, np.uint32(position), target)
+                else:
+                    round_stochastic(x[position:stop], inverses[span], levels, key, np.uint32(position), target)
+                position = stop
+            pack_any(codes[: end - at], width, words[block * width * LANES : (block + 1) * width * LANES])
 
 
 @kernel

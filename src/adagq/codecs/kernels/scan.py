@@ -8,6 +8,7 @@ from adagq.codecs.kernels.common import kernel, leaf
 
 SUM_LANES = 32
 ROW = 4 * SUM_LANES
+TINY_ENERGY, HUGE_ENERGY = 1e-24, 1e36  # outside, float32 squares may have vanished or overflown
 SAFE_LOW, SAFE_HIGH = (
     np.float32(1e-15),
     np.float32(1e15),
@@ -70,6 +71,29 @@ def scan(x: Any, starts: Any, lo: int, hi: int, energies: Any, magnitudes: Any, 
 
 
 @leaf
+def _energy_row(row: Any, energy: Any) -> None:
+    for j in range(SUM_LANES):
+        a, b, c, d = row[j], row[j + SUM_LANES], row[j + 2 * SUM_LANES], row[j + 3 * SUM_LANES]
+        energy[j] = np.float32(energy[j] + np.float32(np.float32(a * a + b * b) + np.float32(c * c + d * d)))
+
+
+@kernel
+def scan_energy(x: Any, starts: Any, lo: int, hi: int, energies: Any) -> None:
+    """Fill the sum of squares of chunks lo..hi, as `scan` does, and nothing else."""
+    energy = np.empty(SUM_LANES, np.float32)
+    for chunk in range(lo, hi):
+        piece = x[starts[chunk] : starts[chunk + 1]]
+        energy[:] = np.float32(0)
+        rows = piece.size // ROW
+        for r in range(rows):
+            _energy_row(piece[r * ROW : r * ROW + ROW], energy)
+        total = _exact_energy(piece[rows * ROW :])
+        for j in range(SUM_LANES):
+            total += np.float64(energy[j])
+        energies[chunk] = total if TINY_ENERGY < total < HUGE_ENERGY else _exact_energy(piece)
+
+
+@leaf
 def largest_bits(bits: Any) -> Any:
     """Bits of the largest magnitude among float32 numbers given as bits; NaN and infinity are the largest of all."""
     largest = np.uint32(0)
@@ -77,6 +101,13 @@ def largest_bits(bits: Any) -> Any:
         low = np.uint32(bits[j] & np.uint32(0x7FFFFFFF))
         largest = low if low > largest else largest
     return largest
+
+
+@leaf
+def scan_largest(bits: Any, starts: Any, lo: int, hi: int, largests: Any) -> None:
+    """Fill `largest_bits` of spans lo..hi."""
+    for span in range(lo, hi):
+        largests[span] = largest_bits(bits[starts[span] : starts[span + 1]])
 
 
 @leaf
