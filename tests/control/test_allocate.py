@@ -168,11 +168,11 @@ def test_a_million_clients_in_under_a_second(curves, capsys):
     compute = rng.uniform(14.0, 17.0, n)
     pace = 1.0 / rng.uniform(5e6, 20e6, n)
     rates = np.arange(2.0, 18.0) * 11.17e6 * rng.uniform(0.9, 1.1, (n, 1)) if curves else None
-    durations = []
+    durations = []  # CPU seconds: other processes on the machine are not this test's business
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         bits = allocate(compute, pace, rates, 255.0, elements=11.17e6)
-        durations.append(time.perf_counter() - start)
+        durations.append(time.process_time() - start)
     with capsys.disabled():
         print(f"\nallocate, 1,000,000 clients, {'curves' if curves else 'plain'}: {min(durations):.2f} s")
     assert abs(np.mean(2.0**bits - 1) - 255.0) < 0.01
