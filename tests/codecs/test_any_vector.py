@@ -57,10 +57,12 @@ def splits(draw: st.DrawFn) -> tuple[np.ndarray, list[int]]:
 
 def too_large(codec: Codec, x: np.ndarray) -> bool:
     """Whether a norm may pass what float32 and the codec's own head room can say."""
-    return isinstance(codec, QSGD | TernGrad | SignSGD) and np.linalg.norm(x.astype(np.float64)) > 1.9e38
+    if isinstance(codec, QSGD | TernGrad | SignSGD):
+        return bool(np.linalg.norm(x.astype(np.float64)) > 1.9e38)
+    return "16" in repr(codec) and bool(np.abs(x).max() > 3.4e38)
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(codecs, splits(), st.integers(0, 2**64 - 1))
 def test_any_vector(codec: Codec, split: tuple[np.ndarray, list[int]], seed: int) -> None:
     x, sizes = split

@@ -12,7 +12,7 @@ from adagq.codecs.kernels.half import add_half, any_not_finite, to_half
 from adagq.codecs.kernels.scan import add_scaled
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.wire import Frame, Out, Writer, filled, frame_size
-from adagq.errors import PayloadError
+from adagq.errors import NonFiniteError, PayloadError
 from adagq.vectors import FloatVector
 
 TAG_FLOAT32: Final = 1
@@ -88,6 +88,8 @@ class Float16(Encoder):
 
 def half_exponent(largest: float) -> int:
     """Return the power of two that brings `largest` into float16's range; 0 where it is well inside."""
+    if largest > LARGEST_HALF * 2.0**112:  # would be rounded up to infinity
+        raise NonFiniteError(f"the vector holds a number of size {largest:g}, too large for float16 of float32's range")
     if largest == 0.0 or 2.0**-6 <= largest <= LARGEST_HALF:
         return 0
     return int(np.clip(14 - np.frexp(largest)[1], -126, 126))

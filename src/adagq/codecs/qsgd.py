@@ -130,12 +130,12 @@ class QSGD(Encoder):
         if lifted.any():
             x = (x * np.repeat(np.where(lifted, LIFT, 1.0), np.diff(starts))).astype(np.float32)
             exact, scan = self._norms(x, starts, threads)
-        scales = exact.astype(np.float32)
-        scales = np.where(scales < exact, np.nextafter(scales, np.float32(np.inf)), scales).astype(np.float32)
-        if scales.size and scales.max() > spans.LARGEST_SCALE:
+        if exact.max(initial=0.0) > spans.LARGEST_SCALE:
             raise NonFiniteError(
                 f"the vector's {self.norm} norm is above {spans.LARGEST_SCALE:g}, too large for float32"
             )
+        scales = exact.astype(np.float32)
+        scales = np.where(scales < exact, np.nextafter(scales, np.float32(np.inf)), scales).astype(np.float32)
         return _Prepared(x, sizes, starts, scan, scales, lifted)
 
     def _norms(
