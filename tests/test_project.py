@@ -1,0 +1,46 @@
+"""The papers around the code say what is true: the README runs, links lead somewhere, pins cover what is required."""
+
+import doctest
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PAGES = [path.relative_to(ROOT).as_posix() for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
+PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][0-9.]*)")  # no local versions, no addresses
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    matches = [PIN.fullmatch(line) or pytest.fail(f"not a plain pin: {line}") for line in lines if line[:1] != "#"]
+    return {canonicalize_name(match[1]): match[2] for match in matches}
+
+
+def test_the_readme_runs():
+    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert result.attempted >= 5
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / page).read_text("utf-8"))
+    assert [target for target in targets if not ((ROOT / page).parent / target).exists()] == []
+
+
+def test_pins_cover_every_requirement():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    required = [Requirement(text) for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]]
+    pinned = pins()
+    for requirement in required:
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
+
+
+def test_every_install_in_the_makefile_is_constrained():
+    installs = [line for line in (ROOT / "Makefile").read_text("utf-8").splitlines() if "pip install" in line]
+    assert installs
+    assert all("-c constraints.txt" in line for line in installs)
