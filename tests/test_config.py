@@ -6,14 +6,14 @@ import pytest
 
 from adagq.config import Config, load_config, resolve, to_toml
 from adagq.errors import ConfigError
-from adagq.methods import METHODS, method_of
+from adagq.methods import COMPARED, method_of
 
 
 def test_default_is_the_papers_fleet_and_all_methods() -> None:
     config = load_config()
     assert config.task.data == "digits"
     assert config.task.clients == 20
-    assert config.methods == tuple(METHODS)
+    assert config.methods == COMPARED
     assert config.fleet.uplink_mbps == (5.0, 20.0)
 
 
