@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.errors import CheckpointError
-from adagq.messages import Receipt
+from adagq.messages import Broadcast, Receipt
 from adagq.methods import Method
 from adagq.rounds import State
 from adagq.server import Downlink
@@ -67,6 +67,8 @@ class Checkpoint:
             receipts=tuple(Receipt(**_tuples(receipt)) for receipt in told["receipts"]),
             norm=told["norm"],
             server_seconds=told["server_seconds"],
+            broadcast=Broadcast(**told["broadcast"]),
+            downloaded=Broadcast(**told["downloaded"]),
         )
 
 
@@ -78,6 +80,8 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
         "seconds": state.seconds,
         "norm": state.norm,
         "server_seconds": state.server_seconds,
+        "broadcast": dataclasses.asdict(state.broadcast),
+        "downloaded": dataclasses.asdict(state.downloaded),
         "receipts": [dataclasses.asdict(receipt) for receipt in state.receipts],
         "control": state.control.to_json(),
         "version": downlink.version,

@@ -10,11 +10,11 @@ feedback, its residual; all randomness comes from the run's seed by name.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
-from adagq.codecs import Codec, Float32, decode
+from adagq.codecs import Fitting, Float32, decode
 from adagq.errors import PayloadError
 from adagq.feedback import send, squared_norm
 from adagq.messages import Report, Sync, Task, Update
@@ -85,13 +85,6 @@ class Population(Protocol):
         ...
 
 
-@runtime_checkable
-class Fitting(Protocol):
-    """A codec with levels that can be chosen to fill a byte budget."""
-
-    def fitted(self, vector: FloatVector, budget_bytes: int, layout: Layout) -> Codec: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A client's own copy of the model, and how it got there from the version before."""
@@ -118,9 +111,7 @@ def receive(copy: Copy | None, sync: Sync) -> Copy:
         return Copy.first(sync.version, decode(sync.payloads[0]), buffers)
     if copy is None or not sync.base_version <= copy.version < sync.version:
         held = "none" if copy is None else copy.version
-        raise PayloadError(
-            f"sync leads from model version {sync.base_version} to {sync.version}; here is {held}"
-        )
+        raise PayloadError(f"sync leads from model version {sync.base_version} to {sync.version}; here is {held}")
     vector = previous = copy.vector
     aggregate = copy.aggregate
     for payload in sync.payloads[copy.version - sync.version :]:
@@ -157,9 +148,7 @@ def probe(learner: Learner, copy: Copy, sync: Sync) -> Report:
         report = replace(report, loss_after=requantized(s), loss_probe=requantized(s_probe))
     if sync.probe_noise > 0:
         noise = generator(seed, "noise").standard_normal(copy.vector.size, np.float32)
-        noise *= np.float32(
-            np.sqrt(sync.probe_noise * squared_norm(copy.aggregate) / max(squared_norm(noise), 1e-30))
-        )
+        noise *= np.float32(np.sqrt(sync.probe_noise * squared_norm(copy.aggregate) / max(squared_norm(noise), 1e-30)))
         report = replace(report, loss_noisy=loss(copy.vector + noise, copy.buffers))
     return report
 

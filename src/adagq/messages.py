@@ -130,6 +130,15 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Step 1, as the server saw it: the aggregate's payload and what it lost."""
+
+    nbytes: int = 0
+    energy: float = float("nan")  # of the aggregate, what earlier broadcasts lost included
+    error_energy: float = float("nan")  # of what is left for the next one
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Step 3b. What is known when a round's levels are decided: its reports, the last round's receipts."""
 
@@ -138,6 +147,7 @@ class Facts:
     receipts: tuple[Receipt, ...]  # of round - 1; empty in the first round
     norm: float  # ||g_{round-1}||, NaN in the first round
     server_seconds: float  # t_server of round - 1
+    broadcast: Broadcast = Broadcast()  # what the clients of these receipts downloaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from adagq.codecs import QSGD, Codec, Float16, Float32, TopK
-from adagq.control import AdaGQ, Controller, Fixed, NormOnly
+from adagq.control import AdaGQ, Controller, Fit, Fixed, NormOnly
 from adagq.errors import ConfigError
 
 FIXED: Final = Fixed()
@@ -42,12 +42,12 @@ ROWS: Final = (
         epochs=5, downlink=Float16(),
     ),
     Method("qsgd", "QSGD", "8-bit levels", PACKED),
-    Method("topk", "Top-k", "the largest tenth of the entries", TopK(fraction=0.1)),
+    Method("topk", "Top-k", "the largest tenth of the entries, error feedback", TopK(fraction=0.1), residual=True),
     Method("fedpaq", "FedPAQ", "8-bit levels, five local epochs", PACKED, epochs=5),
     Method("adagq", "AdaGQ", "the paper's algorithm", PACKED, AdaGQ(), rate_curve=True),
     Method(
-        "adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", CODED,
-        downlink=replace(CODED, levels=127),
+        "adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", CODED, Fit(),
+        downlink=CODED,
     ),
     Method("ideal", "ideal", "uncompressed, free links: the reference of the tax", FLOAT32, free_links=True),
     # The parts of AdaGQ on their own, for ablations.

@@ -13,12 +13,14 @@ from typing import Any, Protocol
 
 from adagq.control import Probe
 from adagq.feedback import squared_norm
-from adagq.messages import Choice, Closing, Facts, Receipt, Report, Sync, Task, Update
+from adagq.messages import Broadcast, Choice, Closing, Facts, Receipt, Report, Sync, Task, Update
 from adagq.methods import Method
 from adagq.rows import ledger_of, row_of
 from adagq.seeds import generator
 from adagq.server import Aggregate, Downlink
 from adagq.vectors import FloatVector, Layout
+
+NO_BROADCAST = Broadcast()
 
 
 class Backend(Protocol):
@@ -55,9 +57,7 @@ class Schedule:
     participants: int = 0  # sampled per round; 0 = all
     learning_rate: float = 0.01
     decay: float = 0.995  # of the learning rate, per round
-    joins: Mapping[int, int] = field(
-        default_factory=dict
-    )  # client -> first round it is there; 1 if not named
+    joins: Mapping[int, int] = field(default_factory=dict)  # client -> first round it is there; 1 if not named
 
     def cohort(self, round: int) -> tuple[int, ...]:
         """Return the clients of this round, in order."""
@@ -86,6 +86,8 @@ class State:
     receipts: tuple[Receipt, ...] = ()
     norm: float = nan
     server_seconds: float = 0.0
+    broadcast: Broadcast = NO_BROADCAST  # the latest
+    downloaded: Broadcast = NO_BROADCAST  # the one that the receipts are about
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,7 @@ def begin(method: Method, backend: Backend, schedule: Schedule) -> State:
     return State(downlink, method.controller.init(schedule.clients))
 
 
-def federate(
-    method: Method, backend: Backend, schedule: Schedule, state: State | None = None
-) -> Iterator[Closed]:
+def federate(method: Method, backend: Backend, schedule: Schedule, state: State | None = None) -> Iterator[Closed]:
     """Run rounds, from the start or from `state`, until one brings no update at all (training diverged)."""
     state = state or begin(method, backend, schedule)
     controller, downlink = method.controller, state.downlink
@@ -126,7 +126,7 @@ def federate(
             downlink.acknowledge(report.client)
 
         # 3. While the clients train (a) the server decides how much each may send (b).
-        facts = Facts(k, reports, state.receipts, state.norm, state.server_seconds)
+        facts = Facts(k, reports, state.receipts, state.norm, state.server_seconds, state.downloaded)
         state.control = controller.observe(state.control, facts)
         choices = controller.choose(state.control, tuple(report.client for report in reports))
 
@@ -142,7 +142,8 @@ def federate(
             return
         mean, buffers = aggregate.mean()
         state.norm = sqrt(squared_norm(mean))
-        downlink.step(mean, buffers, k)
+        state.downloaded = state.broadcast
+        state.broadcast = downlink.step(mean, buffers, k, controller.broadcast(state.control).budget_bytes)
 
         state.round, state.receipts, state.server_seconds = k, closing.receipts, closing.server_seconds
         state.seconds += closing.round_seconds

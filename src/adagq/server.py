@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from adagq.codecs import Codec, Float32, decode_into
+from adagq.codecs import Codec, Fitting, Float32, decode_into
 from adagq.errors import PayloadError
-from adagq.feedback import send
-from adagq.messages import Sync, Update
+from adagq.feedback import send, squared_norm
+from adagq.messages import Broadcast, Sync, Update
 from adagq.seeds import derive
 from adagq.vectors import FloatVector, Layout
 
@@ -69,16 +69,17 @@ class Downlink:
     version: int = 0
     residual: FloatVector | None = None
     versions: dict[int, int] = field(default_factory=dict)  # what each client holds
-    payloads: deque[bytes] = field(
-        default_factory=deque
-    )  # the latest aggregates, together smaller than a full model
+    payloads: deque[bytes] = field(default_factory=deque)  # the latest aggregates, together smaller than a full model
     _encoded: dict[str, bytes] = field(default_factory=dict)  # of this version, when first asked for
 
-    def step(self, mean: FloatVector, buffers: FloatVector, round: int) -> None:
+    def step(self, mean: FloatVector, buffers: FloatVector, round: int, budget_bytes: int | None = None) -> Broadcast:
         """Move the model by the mean update and keep the payload that moves the clients the same way."""
         if self.residual is not None:
             mean = mean + self.residual
-        payload, sent, rest = send(self.codec, mean, derive(self.seed, "downlink", round), self.layout)
+        codec = self.codec
+        if budget_bytes is not None and isinstance(codec, Fitting):
+            codec = codec.fitted(mean, budget_bytes, self.layout)
+        payload, sent, rest = send(codec, mean, derive(self.seed, "downlink", round), self.layout)
         self.residual = rest if rest.any() else None
         self.vector = self.vector - sent
         self.buffers = buffers
@@ -87,6 +88,7 @@ class Downlink:
         self.payloads.append(payload)
         while len(self.payloads) > 1 and sum(map(len, self.payloads)) > 4 * self.layout.elements:
             self.payloads.popleft()
+        return Broadcast(len(payload), squared_norm(mean), squared_norm(rest))
 
     def sync(self, client: int, round: int) -> Sync:
         """Return the message that brings `client` to the present version."""

@@ -1,6 +1,6 @@
 """Codecs: a float32 vector -> bytes -> a float32 vector. The contract is in `adagq.codecs.codec`."""
 
-from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Codec
+from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Codec, Fitting
 from adagq.codecs.decoding import decode, decode_into, inspect
 from adagq.codecs.floats import Float16, Float32
 from adagq.codecs.qsgd import QSGD
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_LEVELS",
     "QSGD",
     "Codec",
+    "Fitting",
     "Float16",
     "Float32",
     "NonFiniteError",

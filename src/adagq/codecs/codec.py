@@ -52,6 +52,15 @@ class Codec(Protocol):
         ...
 
 
+@runtime_checkable
+class Fitting(Protocol):
+    """A codec with levels that can be chosen to fill a byte budget."""
+
+    def fitted(self, vector: NDArray[Any], budget_bytes: int, layout: LayoutLike = None) -> Codec:
+        """Return the codec with the most levels whose predicted payload stays within the budget."""
+        ...
+
+
 class Encoder:
     """`encode` and `encode_into` for codecs that say how to write their frame."""
 

@@ -114,6 +114,9 @@ class AdaGQ:
         probes = self._assigned(state, cohort, self._probe_mean(state.mean_levels))
         return {client: Probe(levels=(s, p)) for client, s, p in zip(cohort, levels, probes, strict=True)}
 
+    def broadcast(self, state: AdaGQState) -> Choice:
+        return Choice()
+
     def from_json(self, data: Mapping[str, Any]) -> AdaGQState:
         return AdaGQState(
             round=int(data["round"]),

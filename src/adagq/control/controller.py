@@ -55,6 +55,10 @@ class Controller(Protocol[StateT]):
 
     def probe(self, state: StateT, cohort: Sequence[int]) -> dict[int, Probe]: ...
 
+    def broadcast(self, state: StateT) -> Choice:
+        """Return how many bytes the aggregate's payload may take; an empty choice leaves its codec as it is."""
+        ...
+
     def from_json(self, data: Mapping[str, Any]) -> StateT: ...
 
 

@@ -45,5 +45,8 @@ class Fixed:
     def probe(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Probe]:
         return {client: Probe() for client in cohort}
 
+    def broadcast(self, state: FixedState) -> Choice:
+        return Choice()
+
     def from_json(self, data: Mapping[str, Any]) -> FixedState:
         return FixedState()

@@ -73,5 +73,8 @@ class NormOnly:
     def probe(self, state: NormOnlyState, cohort: Sequence[int]) -> dict[int, Probe]:
         return {client: Probe() for client in cohort}
 
+    def broadcast(self, state: NormOnlyState) -> Choice:
+        return Choice()
+
     def from_json(self, data: Mapping[str, Any]) -> NormOnlyState:
         return NormOnlyState(levels=float(data["levels"]), norm=number_from_json(data["norm"]))

@@ -1,0 +1,220 @@
+"""adagq-fit: steer the round's finishing time, and fill every client's spare time with real bits.
+
+Given a finishing time tau, equal finishing fixes what every client may send: (tau - t_down_i - t_cp_i) rate_i bytes.
+So tau is the variable to adapt. A round of length T(tau) = tau + t_server makes progress as if its noise slowed it by
+1 + kappa NSR, where NSR is the noise-to-signal energy of the averaged update: for a smooth loss and a step that is
+not too long, kappa <= 1. So tau minimises the time per unit of progress
+
+    J(tau) = T(tau) (1 + kappa NSR(tau)),      NSR(tau) = sum_i p_i^2 NMSE_i(B_i(tau)) ||u_i||^2 / ||g||^2
+
+which is the paper's objective, the loss decrease per second, without its noise: nothing here is a difference of two
+losses, so nothing runs away where the loss no longer falls. NMSE_i at other sizes follows from the last payload's own
+size and error, both known exactly: NMSE(b) = 1 / (4^b - 1), the form of the unbiased bound, with b proportional to the
+bytes. The broadcast is sized by the same rule: its bytes cost every client's download, its error is noise for all.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adagq.control.controller import Probe, plausible_seconds, usable_norm
+from adagq.errors import ConfigError
+from adagq.messages import Choice, Facts, Receipt
+
+FloatArray = NDArray[np.float64]
+COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples")
+GRID = 96
+SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitState:
+    """Columns over clients (NaN where nothing is known), the last broadcast, and the aggregate's energy."""
+
+    busy_seconds: FloatArray  # download and compute: what passes before the upload
+    rate: FloatArray  # bytes per second upwards
+    nbytes: FloatArray  # of the last upload
+    nmse: FloatArray  # of the last upload
+    energy: FloatArray  # ||u||^2 of the last upload
+    examples: FloatArray
+    server_seconds: float = 0.0
+    signal: float = math.nan  # ||g||^2 without the quantizers' noise
+    download_seconds_per_byte: float = math.nan  # of the slowest client
+    broadcast_bytes: float = math.nan
+    broadcast_nmse: float = math.nan
+    tau: float = math.nan
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.busy_seconds) & np.isfinite(self.rate) & np.isfinite(self.nmse)
+
+    def to_json(self) -> dict[str, Any]:
+        columns = {name: [_plain(v) for v in getattr(self, name)] for name in COLUMNS}
+        return columns | {name: _plain(getattr(self, name)) for name in self.__slots__ if name not in COLUMNS}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """`noise_cost`: kappa; `broadcast_cost`: the same for the broadcast, whose error feedback repays most of it.
+
+    >>> controller = Fit()
+    >>> controller.choose(controller.init(2), [0, 1])[0].budget_bytes is None  # nothing known yet: the codec as it is
+    True
+    """
+
+    noise_cost: float = 1.0
+    broadcast_cost: float = 0.5
+    step: float = 3.0  # budgets change by this factor a round at most: the error model is local
+
+    def __post_init__(self) -> None:
+        for name, low in (("noise_cost", 0.0), ("broadcast_cost", 0.0), ("step", 1.0)):
+            if not low < getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} = {getattr(self, name)!r}: must be a number above {low:g}")
+
+    def init(self, clients: int) -> FitState:
+        columns: dict[str, Any] = {name: np.full(clients, np.nan) for name in COLUMNS}
+        return FitState(**columns)
+
+    def observe(self, state: FitState, facts: Facts) -> FitState:
+        receipts = [r for r in facts.receipts if _plausible(r)]
+        if not receipts:
+            return state
+        state = _recorded(state, receipts)
+        state = replace(state, server_seconds=_seconds(facts.server_seconds))
+        if usable_norm(facts.norm):
+            state = replace(state, signal=_signal(facts.norm**2, receipts))
+        state = _with_broadcast(state, facts)
+        known = np.flatnonzero(state.known)
+        return replace(state, tau=self._best_tau(state, known)) if known.size else state
+
+    def choose(self, state: FitState, cohort: Sequence[int]) -> dict[int, Choice]:
+        if not math.isfinite(state.tau):
+            return {client: Choice() for client in cohort}
+        columns = _filled(state, cohort)
+        budgets = self._budgets(columns, np.array([state.tau]))[:, 0]
+        return {client: Choice(budget_bytes=max(int(b), 1)) for client, b in zip(cohort, budgets, strict=True)}
+
+    def probe(self, state: FitState, cohort: Sequence[int]) -> dict[int, Probe]:
+        return {client: Probe() for client in cohort}
+
+    def broadcast(self, state: FitState) -> Choice:
+        """Return the bytes of the aggregate's payload, the same for all: minimise seconds + T * cost * NMSE."""
+        if not math.isfinite(state.broadcast_nmse * state.broadcast_bytes * state.tau):
+            return Choice()
+        factors = np.geomspace(1 / self.step, self.step, GRID)
+        lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** factors  # 4^-b, b proportional to the bytes
+        seconds = state.broadcast_bytes * factors * state.download_seconds_per_byte
+        cost = seconds + (state.tau + state.server_seconds) * self.broadcast_cost * lost
+        return Choice(budget_bytes=int(state.broadcast_bytes * factors[np.argmin(cost)]))
+
+    def from_json(self, data: Mapping[str, Any]) -> FitState:
+        columns: dict[str, Any] = {name: np.array([_number(v) for v in data[name]], np.float64) for name in COLUMNS}
+        return FitState(**columns | {name: _number(v) for name, v in data.items() if name not in COLUMNS})
+
+    def _best_tau(self, state: FitState, cohort: NDArray[np.int64]) -> float:
+        columns = _filled(state, cohort)
+        busy, energy, weight = columns["busy_seconds"], columns["energy"], columns["examples"]
+        share = weight / weight.sum()
+        first = float(busy.max())
+        taus = first + np.geomspace(1e-3, 10.0, GRID) * max(first, 1e-9)
+        sizes = self._budgets(columns, taus)
+        noise = _nmse_at(columns["nmse"], columns["nbytes"], sizes)
+        signal = state.signal if math.isfinite(state.signal) else float((share * energy).sum())
+        nsr = (share**2 * energy) @ noise / max(signal, 1e-300)
+        return float(taus[np.argmin((taus + state.server_seconds) * (1.0 + self.noise_cost * nsr))])
+
+    def _budgets(self, columns: Mapping[str, FloatArray], taus: FloatArray) -> FloatArray:
+        """Return bytes [client, tau] that arrive in time, at most a factor `step` from the last upload's."""
+        spare = np.maximum(taus[None] - columns["busy_seconds"][:, None], 0.0)
+        last = columns["nbytes"][:, None]
+        return np.clip(spare * columns["rate"][:, None], last / self.step, last * self.step)
+
+
+def _nmse_at(nmse: FloatArray, nbytes: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return the predicted NMSE [client, …] at these sizes, from one payload's size and error."""
+    bits = 0.5 * np.log2(1.0 + 1.0 / np.clip(nmse, 1e-9, 1e9)) / nbytes
+    return 1.0 / np.expm1(2.0 * math.log(2.0) * bits[:, None] * sizes)
+
+
+def _plausible(receipt: Receipt) -> bool:
+    seconds = (receipt.download_seconds, receipt.compute_seconds, receipt.upload_seconds)
+    return (
+        all(plausible_seconds(s) for s in seconds)
+        and receipt.upload_bytes > 0
+        and receipt.examples > 0
+        and 0.0 <= receipt.error_energy < math.inf
+        and 0.0 < receipt.energy < math.inf
+    )
+
+
+def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
+    size = max(state.rate.size, 1 + max(r.client for r in receipts))
+    new: dict[str, Any] = {name: np.full(size, np.nan) for name in COLUMNS}
+    for name, column in new.items():
+        column[: state.rate.size] = getattr(state, name)
+    for r in receipts:
+        seen = {
+            "busy_seconds": r.download_seconds + r.compute_seconds,
+            "rate": r.upload_bytes / max(r.upload_seconds, 1e-9),
+        }
+        for name, value in seen.items():
+            old = new[name][r.client]
+            new[name][r.client] = value if math.isnan(old) else (1 - SMOOTHING) * old + SMOOTHING * value
+        new["nbytes"][r.client] = r.upload_bytes
+        new["nmse"][r.client] = r.error_energy / r.energy
+        new["energy"][r.client] = r.energy
+        new["examples"][r.client] = r.examples
+    return replace(state, **new)
+
+
+def _signal(energy: float, receipts: Sequence[Receipt]) -> float:
+    """Return ||g||^2 less the noise that the quantizers put into it."""
+    total = sum(r.examples for r in receipts)
+    noise = sum((r.examples / total) ** 2 * r.error_energy for r in receipts)
+    return max(energy - noise, 0.05 * energy)
+
+
+def _with_broadcast(state: FitState, facts: Facts) -> FitState:
+    """Note size and loss of the broadcast, and the slowest client's seconds per byte of its payload.
+
+    Most clients downloaded this payload; one that got the whole model has a larger download at the same rate.
+    """
+    sent = facts.broadcast
+    rates = [r.download_seconds / r.download_bytes for r in facts.receipts if r.download_bytes > 0]
+    if not (rates and sent.nbytes > 0 and 0.0 < sent.energy < math.inf and 0.0 <= sent.error_energy <= sent.energy):
+        return state
+    on_link = float(np.median([r.download_bytes for r in facts.receipts]))
+    return replace(
+        state,
+        download_seconds_per_byte=max(rates) * on_link / sent.nbytes,
+        broadcast_bytes=float(sent.nbytes),
+        broadcast_nmse=sent.error_energy / sent.energy,
+    )
+
+
+def _filled(state: FitState, cohort: Sequence[int] | NDArray[np.int64]) -> dict[str, FloatArray]:
+    """Return the cohort's columns, the median of the others where a client has no history."""
+    pick = np.asarray(cohort, np.int64)
+    known = state.known
+    columns = {}
+    for name in COLUMNS:
+        column = np.full(max(state.rate.size, int(pick.max(initial=-1)) + 1), np.nan)
+        column[: state.rate.size] = np.where(known, getattr(state, name), np.nan)
+        columns[name] = np.where(np.isnan(column[pick]), np.nanmedian(column), column[pick])
+    return columns
+
+
+def _seconds(value: float) -> float:
+    return value if plausible_seconds(value) else 0.0
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
