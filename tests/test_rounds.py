@@ -94,9 +94,7 @@ def test_client_whose_training_diverged_is_left_out() -> None:
 
 
 def test_run_ends_when_nobody_sends() -> None:
-    assert (
-        rounds(method_of("fedavg"), 3, replace(SCHEDULE, clients=1), spec=ToySpec(clients=1, broken=0)) == []
-    )
+    assert rounds(method_of("fedavg"), 3, replace(SCHEDULE, clients=1), spec=ToySpec(clients=1, broken=0)) == []
 
 
 def test_noise_to_signal_is_that_of_the_average() -> None:

@@ -68,9 +68,7 @@ class ToyPopulation:
 
     def learner(self, client: int) -> ToyLearner:
         offset = np.float32(generator(7, "offset", client).normal(0, 0.1))
-        return ToyLearner(
-            np.float32(np.nan) if client == self._spec.broken else offset, 100 + client, self.layout
-        )
+        return ToyLearner(np.float32(np.nan) if client == self._spec.broken else offset, 100 + client, self.layout)
 
     def evaluate(
         self, vector: FloatVector, buffers: FloatVector, first: int = 0, last: int | None = None

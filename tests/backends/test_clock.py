@@ -47,20 +47,14 @@ def test_a_round_is_the_slowest_clients_and_the_parts_add_up() -> None:
     send(timer, 1, 2 * MEGABYTE, epochs=2)
     closing = timer.close()
     first, second = closing.receipts
-    assert (first.download_seconds, first.compute_seconds, first.upload_seconds) == pytest.approx(
-        (0.1, 10, 2)
-    )
-    assert (second.download_seconds, second.compute_seconds, second.upload_seconds) == pytest.approx(
-        (0.1, 24, 4)
-    )
+    assert (first.download_seconds, first.compute_seconds, first.upload_seconds) == pytest.approx((0.1, 10, 2))
+    assert (second.download_seconds, second.compute_seconds, second.upload_seconds) == pytest.approx((0.1, 24, 4))
     assert closing.round_seconds == pytest.approx(28.1)
     assert first.waiting_seconds == pytest.approx(16)
     assert second.waiting_seconds == pytest.approx(0)
     for receipt in closing.receipts:
         parts = receipt.download_seconds + receipt.compute_seconds + receipt.upload_seconds
-        assert parts + receipt.waiting_seconds + closing.server_seconds == pytest.approx(
-            closing.round_seconds
-        )
+        assert parts + receipt.waiting_seconds + closing.server_seconds == pytest.approx(closing.round_seconds)
 
 
 def test_time_goes_on_from_round_to_round() -> None:

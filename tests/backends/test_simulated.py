@@ -19,9 +19,7 @@ from adagq.methods import method_of
 from adagq.rounds import Schedule, federate
 from toy import ToySpec
 
-TASK = TaskSpec(
-    data="synthetic", shape=(1, 8, 8), samples=600, model="resnet18", width=4, stem="imagenet", clients=5
-)
+TASK = TaskSpec(data="synthetic", shape=(1, 8, 8), samples=600, model="resnet18", width=4, stem="imagenet", clients=5)
 
 
 @pytest.fixture(scope="module")
