@@ -17,6 +17,7 @@ def test_codecs_exports() -> None:
         "LEVEL_BITS",
         "MAX_LEVELS",
         "Codec",
+        "Fitting",
         "NonFiniteError",
         "PayloadError",
         "decode",
@@ -46,6 +47,10 @@ def test_knobs_and_defaults_are_stable() -> None:
     assert codecs.TopK() == codecs.TopK(fraction=0.1, values="float32", indices="coded")
     assert codecs.TernGrad() == codecs.TernGrad(granularity="vector", packing="entropy")
     assert codecs.SignSGD() == codecs.SignSGD(granularity="vector")
+
+
+def test_only_qsgd_fits_a_budget() -> None:
+    assert {name for name in CODECS if isinstance(getattr(codecs, name)(), codecs.Fitting)} == {"QSGD"}
 
 
 def test_version() -> None:
