@@ -31,9 +31,10 @@ def main() -> None:
     start = perf_counter()
     normal = np.random.default_rng(0).standard_normal(sum(SIZES)).astype(np.float32)
     sparse = np.where(np.abs(normal) > 3.0, normal, np.float32(1e-4) * normal)
+    sparse.flags.writeable = False  # to Numba, memory that may be written to and memory that may not are two types
     for vector, codec in product((normal, sparse), CODECS):
         payload = codec.encode(vector, seed=1, layout=SIZES)
-        decode_into(payload, decode(payload), weight=0.5)
+        decode_into(payload, decode(bytearray(payload)), weight=0.5)
         codec.rate_curve(vector, SIZES)
     print(f"kernels ready after {perf_counter() - start:.0f} s")
 
