@@ -33,7 +33,8 @@ class Method:
 
 
 PACKED: Final = QSGD(levels=255, granularity="tensor", norm="l2", packing="fixed")
-CODED: Final = QSGD(levels=255, granularity="tensor", norm="l2", rounding="dither", packing="entropy")
+# Few levels to begin with: nothing is known of the links in the first round, and less than a bit a parameter suits most.
+CODED: Final = QSGD(levels=15, granularity="tensor", norm="l2", rounding="dither", packing="entropy")
 
 ROWS: Final = (
     Method("fedavg", "FedAvg", "float32 updates, five local epochs", FLOAT32, epochs=5),
@@ -47,7 +48,7 @@ ROWS: Final = (
     Method("adagq", "AdaGQ", "the paper's algorithm", PACKED, AdaGQ(), rate_curve=True),
     Method(
         "adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", CODED, Fit(),
-        downlink=CODED,
+        downlink=replace(CODED, levels=31),
     ),
     Method("ideal", "ideal", "uncompressed, free links: the reference of the tax", FLOAT32, free_links=True),
     # The parts of AdaGQ on their own, for ablations.

@@ -7,7 +7,7 @@
 Step 3b overlaps with 3a: encoding begins when both are done. Nothing here reads the machine's clock. With
 `payload_scale` the body of every payload counts that many times, its frame header once; controllers, ledger
 and rows see these link bytes, clients see their real ones. Floats as they are take no time to encode; every
-other codec takes the device's seconds per element; the server's eight cores are twice as fast each.
+other codec takes the device's seconds per element; the server's cores are twice as fast and share the work.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from adagq.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_E
 from adagq.messages import Closing, Receipt, Sync, Task, Update
 
 FRAME_BYTES = HEADER.size + 8  # of a payload with one section
-SERVER_SPEED = 16.0  # eight cores, each twice as fast as a device's: payloads decode side by side
+SERVER_SPEED = 2.0  # of one of the server's cores, in devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,9 @@ class Clock:
 
     def close(self) -> Closing:
         """Step 6: the server decodes payload after payload as they arrive, then encodes the mean."""
-        decode_seconds = DECODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.encodes_uplink else 0.0
-        encode_seconds = ENCODE_SECONDS_PER_ELEMENT * self.elements / SERVER_SPEED if self.decodes_downlink else 0.0
+        speed = SERVER_SPEED * self.fleet.server_cores
+        decode_seconds = DECODE_SECONDS_PER_ELEMENT * self.elements / speed if self.encodes_uplink else 0.0
+        encode_seconds = ENCODE_SECONDS_PER_ELEMENT * self.elements / speed if self.decodes_downlink else 0.0
         free = last = self.now
         for arrival in sorted(second for second, _ in self._receipts):
             last = arrival

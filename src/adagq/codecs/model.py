@@ -129,7 +129,8 @@ def learn(
     classes = merged[first_classes]
     heads = np.unique(merged, return_index=True)[1]
     sums = np.zeros((heads.size, lattice.PHASES, ROW))
-    np.add.at(sums, merged, weighted)
+    for group, histogram in zip(merged, weighted, strict=True):
+        sums[group] += histogram
     families, shifts = families[heads], shifts[heads]
     groups = [_phase_groups(sums[c], int(families[c]), int(shifts[c])) for c in range(heads.size)]
 

@@ -40,6 +40,7 @@ ENTROPY_FLAG: Final = 1
 SMALLEST_SCALE: Final = 1e-30  # below it a span is lifted by a power of two while it is encoded
 LIFT: Final = 2.0**100
 FILL: Final = 0.99  # of a budget: what a prediction from a sample may be off by
+CLOSE: Final = 0.99  # of what may be filled: near enough to stop looking
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +110,19 @@ class QSGD(Encoder):
         """Return this codec with the most levels whose predicted payload stays within `budget_bytes`."""
         prepared = self._prepare(vector, layout, 1)
         limit = 8.0 * budget_bytes * (1.0 if self.packing == "fixed" else FILL)
-        low, high = 1, MAX_LEVELS
-        if replace(self, levels=high)._predict(prepared) <= limit:
-            return replace(self, levels=high)
-        while high - low > max(1, low // 128):
-            middle = round((low * high) ** 0.5)
-            middle = min(max(middle, low + 1), high - 1)
-            if replace(self, levels=middle)._predict(prepared) <= limit:
-                low = middle
-            else:
-                high = middle
-        return replace(self, levels=low)
+        low, high = 1, MAX_LEVELS + 1  # low fits or is the least there is; high does not fit
+        guess = self.levels
+        while True:
+            bits = replace(self, levels=guess)._predict(prepared)
+            low, high = (guess, high) if bits <= limit else (low, guess)
+            if high - low <= max(1, low // 256) or CLOSE * limit <= bits <= limit:
+                return replace(self, levels=low)
+            # Where most elements are zero bits grow with the levels, elsewhere by one an element with each doubling.
+            doublings = (limit - bits) / max(prepared.x.size, 1)
+            factor = limit / bits if bits < prepared.x.size else 2.0**doublings
+            guess = min(max(round(guess * factor), low + 1), high - 1)
+            if not low * (high / low) ** 0.05 < guess < low * (high / low) ** 0.95 and high <= MAX_LEVELS:
+                guess = min(max(round((low * high) ** 0.5), low + 1), high - 1)
 
     def _prepare(self, vector: NDArray[Any], layout: LayoutLike, threads: int) -> "_Prepared":
         x = vector_of(vector)

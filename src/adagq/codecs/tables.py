@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs.kernels import lattice
+from adagq.codecs.kernels.merge import pack_table
 from adagq.codecs.kernels.rans import DENSE_BITS
 from adagq.codecs.kernels.tokens import TOKENS
 from adagq.codecs.model import MAX_TABLES, PHASES_OF, ROW, Model, slot_bits
@@ -25,24 +26,9 @@ def write_model(model: Model) -> bytes:
 
 
 def write_table(table: NDArray[np.uint32]) -> bytes:
-    out = bytearray()
-    token = 0
-    values = table[:TOKENS].tolist()
-    while token < TOKENS:
-        value = values[token]
-        if value == 0:
-            run = 1
-            while token + run < TOKENS and values[token + run] == 0:
-                run += 1
-            out += bytes([0, run])
-            token += run
-            continue
-        while value >= 128:
-            out.append(128 | (value & 127))
-            value >>= 7
-        out.append(value)
-        token += 1
-    return bytes(out)
+    """Return frequencies as numbers of seven bits a byte; a zero is followed by how many tokens are not used."""
+    out = np.empty(3 * TOKENS, np.uint8)
+    return out[: pack_table(table[:TOKENS], out)].tobytes()
 
 
 class _Reader:

@@ -26,7 +26,7 @@ from adagq.errors import ConfigError
 from adagq.messages import Choice, Facts, Receipt
 
 FloatArray = NDArray[np.float64]
-COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples")
+COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels")
 GRID = 96
 SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
 
@@ -41,6 +41,7 @@ class FitState:
     nmse: FloatArray  # of the last upload
     energy: FloatArray  # ||u||^2 of the last upload
     examples: FloatArray
+    levels: FloatArray  # of the last upload: where the client begins to look for those that fill its budget
     server_seconds: float = 0.0
     signal: float = math.nan  # ||g||^2 without the quantizers' noise
     download_seconds_per_byte: float = math.nan  # of the slowest client
@@ -66,8 +67,8 @@ class Fit:
     True
     """
 
-    noise_cost: float = 1.0
-    broadcast_cost: float = 0.5
+    noise_cost: float = 0.1
+    broadcast_cost: float = 0.05
     step: float = 3.0  # budgets change by this factor a round at most: the error model is local
 
     def __post_init__(self) -> None:
@@ -96,19 +97,25 @@ class Fit:
             return {client: Choice() for client in cohort}
         columns = _filled(state, cohort)
         budgets = self._budgets(columns, np.array([state.tau]))[:, 0]
-        return {client: Choice(budget_bytes=max(int(b), 1)) for client, b in zip(cohort, budgets, strict=True)}
+        return {
+            client: Choice(levels=int(s), budget_bytes=max(int(b), 1))
+            for client, s, b in zip(cohort, columns["levels"], budgets, strict=True)
+        }
 
     def probe(self, state: FitState, cohort: Sequence[int]) -> dict[int, Probe]:
         return {client: Probe() for client in cohort}
 
     def broadcast(self, state: FitState) -> Choice:
-        """Return the bytes of the aggregate's payload, the same for all: minimise seconds + T * cost * NMSE."""
+        """Return the bytes of the aggregate's payload, the same for all: minimise seconds + T cost D / (1 - D).
+
+        D is the share of the energy that stays behind as residual: D / (1 - D) rounds is how late it arrives.
+        """
         if not math.isfinite(state.broadcast_nmse * state.broadcast_bytes * state.tau):
             return Choice()
         factors = np.geomspace(1 / self.step, self.step, GRID)
         lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** factors  # 4^-b, b proportional to the bytes
         seconds = state.broadcast_bytes * factors * state.download_seconds_per_byte
-        cost = seconds + (state.tau + state.server_seconds) * self.broadcast_cost * lost
+        cost = seconds + (state.tau + state.server_seconds) * self.broadcast_cost * lost / (1.0 - lost)
         return Choice(budget_bytes=int(state.broadcast_bytes * factors[np.argmin(cost)]))
 
     def from_json(self, data: Mapping[str, Any]) -> FitState:
@@ -168,6 +175,7 @@ def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
         new["nmse"][r.client] = r.error_energy / r.energy
         new["energy"][r.client] = r.energy
         new["examples"][r.client] = r.examples
+        new["levels"][r.client] = r.levels
     return replace(state, **new)
 
 

@@ -72,6 +72,7 @@ class FleetConfig:
     encode_seconds_per_element: float = ENCODE_SECONDS_PER_ELEMENT
     decode_seconds_per_element: float = DECODE_SECONDS_PER_ELEMENT
     server_seconds: float = 0.0
+    server_cores: float = 8.0  # each twice as fast as a device's; payloads are decoded side by side
     join_round: int = 1  # rounds count from 1
     client: tuple[ClientConfig, ...] = ()
 
@@ -160,6 +161,7 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "encode_seconds_per_element": (0.0, True, 1.0),
     "decode_seconds_per_element": (0.0, True, 1.0),
     "server_seconds": (0.0, True, 1e6),
+    "server_cores": (0.0, False, 1e6),
 }
 _COUNTS = {"clients": 1, "count": 1, "join_round": 1}
 _SPANS = {"uplink_mbps", "downlink_mbps", "epoch_seconds", "flops_per_second"}

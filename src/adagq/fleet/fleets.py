@@ -40,6 +40,7 @@ class Fleet:
 
     clients: tuple[Client, ...]
     server_seconds: float = 0.0
+    server_cores: float = 8.0
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -74,7 +75,7 @@ def build(config: FleetConfig, seed: int) -> Fleet:
     """Return the fleet that `config` describes; the same seed gives the same fleet anywhere."""
     read = functools.cache(read_trace)  # a trace that many clients share is read once
     clients = tuple(_client(config, group, index, seed, read) for index, group in enumerate(_groups(config)))
-    return Fleet(clients, config.server_seconds)
+    return Fleet(clients, config.server_seconds, config.server_cores)
 
 
 def _groups(config: FleetConfig) -> Iterator[ClientConfig]:
