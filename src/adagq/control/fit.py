@@ -11,6 +11,10 @@ which is the paper's objective, the loss decrease per second, without its noise:
 losses, so nothing runs away where the loss no longer falls. NMSE_i at other sizes follows from the last payload's own
 size and error, both known exactly: NMSE(b) = 1 / (4^b - 1), the form of the unbiased bound, with b proportional to the
 bytes. The broadcast is sized by the same rule: its bytes cost every client's download, its error is noise for all.
+
+No single client steers the others. One that needs OUTLIER times as long as nine in ten of them, by misfortune or by
+its own account, does not hold up tau: it is planned for as a client of median speed, so the round lasts as long as that
+client takes and nobody else's payload changes. Energies count up to LOUD times their median.
 """
 
 import math
@@ -21,14 +25,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adagq.codecs import MAX_LEVELS
 from adagq.control.controller import Probe, plausible_seconds, usable_norm
 from adagq.errors import ConfigError
-from adagq.messages import Choice, Facts, Receipt
+from adagq.messages import Broadcast, Choice, Facts, Receipt
 
 FloatArray = NDArray[np.float64]
 COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels")
 GRID = 96
 SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
+OUTLIER = 3.0  # times the ninth decile of the seconds, and the client waits for no one and no one for it
+LOUD = 10.0  # times the median of the energies: what one client counts at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +93,9 @@ class Fit:
             return state
         state = _recorded(state, receipts)
         state = replace(state, server_seconds=_seconds(facts.server_seconds))
-        if usable_norm(facts.norm):
-            state = replace(state, signal=_signal(facts.norm**2, receipts))
-        state = _with_broadcast(state, facts)
+        if usable_norm(facts.norm) and usable_norm(squared := facts.norm * facts.norm):
+            state = replace(state, signal=_signal(squared, receipts))
+        state = _with_broadcast(state, facts.broadcast, receipts)
         known = np.flatnonzero(state.known)
         return replace(state, tau=self._best_tau(state, known)) if known.size else state
 
@@ -98,7 +105,7 @@ class Fit:
         columns = _filled(state, cohort)
         budgets = self._budgets(columns, np.array([state.tau]))[:, 0]
         return {
-            client: Choice(levels=int(s), budget_bytes=max(int(b), 1))
+            client: Choice(levels=min(max(int(s), 0), MAX_LEVELS), budget_bytes=max(int(b), 1))
             for client, s, b in zip(cohort, columns["levels"], budgets, strict=True)
         }
 
@@ -124,15 +131,19 @@ class Fit:
 
     def _best_tau(self, state: FitState, cohort: NDArray[np.int64]) -> float:
         columns = _filled(state, cohort)
-        busy, energy, weight = columns["busy_seconds"], columns["energy"], columns["examples"]
+        busy, weight = columns["busy_seconds"], columns["examples"]
         share = weight / weight.sum()
+        energy = np.minimum(columns["energy"], LOUD * np.median(columns["energy"]))
         first = float(busy.max())
-        taus = first + np.geomspace(1e-3, 10.0, GRID) * max(first, 1e-9)
+        span = first or float(np.median(columns["nbytes"] / columns["rate"]))  # of clients that compute in no time
+        taus = first + np.geomspace(1e-3, 10.0, GRID) * span
         sizes = self._budgets(columns, taus)
         noise = _nmse_at(columns["nmse"], columns["nbytes"], sizes)
         signal = state.signal if math.isfinite(state.signal) else float((share * energy).sum())
-        nsr = (share**2 * energy) @ noise / max(signal, 1e-300)
-        return float(taus[np.argmin((taus + state.server_seconds) * (1.0 + self.noise_cost * nsr))])
+        with np.errstate(over="ignore"):
+            nsr = (share**2 * energy) @ noise / max(signal, 1e-300)
+            cost = (taus + state.server_seconds) * (1.0 + self.noise_cost * nsr)
+        return float(taus[np.argmin(cost)])
 
     def _budgets(self, columns: Mapping[str, FloatArray], taus: FloatArray) -> FloatArray:
         """Return bytes [client, tau] that arrive in time, at most a factor `step` from the last upload's."""
@@ -144,7 +155,8 @@ class Fit:
 def _nmse_at(nmse: FloatArray, nbytes: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return the predicted NMSE [client, …] at these sizes, from one payload's size and error."""
     bits = 0.5 * np.log2(1.0 + 1.0 / np.clip(nmse, 1e-9, 1e9)) / nbytes
-    return 1.0 / np.expm1(2.0 * math.log(2.0) * bits[:, None] * sizes)
+    with np.errstate(over="ignore"):
+        return 1.0 / np.expm1(2.0 * math.log(2.0) * bits[:, None] * sizes)
 
 
 def _plausible(receipt: Receipt) -> bool:
@@ -155,6 +167,7 @@ def _plausible(receipt: Receipt) -> bool:
         and receipt.examples > 0
         and 0.0 <= receipt.error_energy < math.inf
         and 0.0 < receipt.energy < math.inf
+        and receipt.error_energy / receipt.energy < math.inf
     )
 
 
@@ -182,23 +195,34 @@ def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
 def _signal(energy: float, receipts: Sequence[Receipt]) -> float:
     """Return ||g||^2 less the noise that the quantizers put into it."""
     total = sum(r.examples for r in receipts)
-    noise = sum((r.examples / total) ** 2 * r.error_energy for r in receipts)
+    loudest = LOUD * float(np.median([r.energy for r in receipts]))
+    noise = sum((r.examples / total) ** 2 * r.error_energy * min(1.0, loudest / r.energy) for r in receipts)
     return max(energy - noise, 0.05 * energy)
 
 
-def _with_broadcast(state: FitState, facts: Facts) -> FitState:
+def _longest(seconds: FloatArray) -> float:
+    """Return the limit beyond which a client is an outlier; of two clients neither is.
+
+    >>> _longest(np.array([1.0, 1.0, 1.0, 100.0])), _longest(np.array([1.0, 1.0, 4.0, 4.0, 4.0]))
+    (3.0, 12.0)
+    """
+    return OUTLIER * max(float(np.median(seconds)), float(np.quantile(seconds, 0.9, method="lower")))
+
+
+def _with_broadcast(state: FitState, sent: Broadcast, receipts: Sequence[Receipt]) -> FitState:
     """Note size and loss of the broadcast, and the slowest client's seconds per byte of its payload.
 
     Most clients downloaded this payload; one that got the whole model has a larger download at the same rate.
     """
-    sent = facts.broadcast
-    rates = [r.download_seconds / r.download_bytes for r in facts.receipts if r.download_bytes > 0]
-    if not (rates and sent.nbytes > 0 and 0.0 < sent.energy < math.inf and 0.0 <= sent.error_energy <= sent.energy):
+    loaded = [r for r in receipts if r.download_bytes > 0]
+    if not (loaded and sent.nbytes > 0 and 0.0 < sent.energy < math.inf and 0.0 <= sent.error_energy <= sent.energy):
         return state
-    on_link = float(np.median([r.download_bytes for r in facts.receipts]))
+    paces = np.array([r.download_seconds / r.download_bytes for r in loaded])
+    slowest = float(paces[paces <= _longest(paces)].max())
+    on_link = float(np.median([r.download_bytes for r in loaded]))
     return replace(
         state,
-        download_seconds_per_byte=max(rates) * on_link / sent.nbytes,
+        download_seconds_per_byte=slowest * on_link / sent.nbytes,
         broadcast_bytes=float(sent.nbytes),
         broadcast_nmse=sent.error_energy / sent.energy,
     )
@@ -213,6 +237,9 @@ def _filled(state: FitState, cohort: Sequence[int] | NDArray[np.int64]) -> dict[
         column = np.full(max(state.rate.size, int(pick.max(initial=-1)) + 1), np.nan)
         column[: state.rate.size] = np.where(known, getattr(state, name), np.nan)
         columns[name] = np.where(np.isnan(column[pick]), np.nanmedian(column), column[pick])
+    known_busy = state.busy_seconds[known]
+    busy = columns["busy_seconds"]
+    columns["busy_seconds"] = np.where(busy > _longest(known_busy), np.median(known_busy), busy)
     return columns
 
 
