@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adagq.client import Copy, receive
-from adagq.codecs import Float32, decode
+from adagq.codecs import QSGD, Float32, decode
 from adagq.errors import PayloadError
 from adagq.messages import Update
 from adagq.seeds import generator
@@ -80,6 +80,44 @@ def test_residual_of_the_downlink_is_not_lost() -> None:
         server.step(mean, server.buffers, round)
     assert server.residual is not None
     np.testing.assert_allclose(start - server.vector + server.residual, total, atol=1e-3)
+
+
+@pytest.mark.parametrize("budget", [900, 1500, 3000])
+def test_broadcast_fills_its_budget_and_tells_what_it_lost(budget: int) -> None:
+    layout = Layout.of_sizes([3000, 1000])
+    mean = generator(1, "mean").standard_normal(4000).astype(np.float32)
+    server = Downlink(layout, QSGD(levels=15), 1, np.zeros(4000, np.float32), np.zeros(0, np.float32))
+    sent = server.step(mean, server.buffers, 1, budget)
+    assert sent.nbytes == len(server.payloads[-1])
+    assert 0.9 * budget < sent.nbytes <= budget
+    assert sent.energy == pytest.approx(float(mean @ mean))
+    assert server.residual is not None
+    assert sent.error_energy == pytest.approx(float(server.residual @ server.residual))
+    assert 0 < sent.error_energy < sent.energy
+    # The next one has to carry what this one lost.
+    rest = mean + server.residual
+    assert server.step(mean, server.buffers, 2, budget).energy == pytest.approx(float(rest @ rest))
+
+
+def test_more_bytes_lose_less() -> None:
+    layout, mean = Layout.of_sizes([4000]), generator(1, "mean").standard_normal(4000).astype(np.float32)
+    lost = []
+    for budget in (900, 1500, 3000, 6000):
+        server = Downlink(layout, QSGD(), 1, np.zeros(4000, np.float32), np.zeros(0, np.float32))
+        lost.append(server.step(mean, server.buffers, 1, budget).error_energy)
+    assert lost == sorted(lost, reverse=True)
+
+
+def test_without_a_budget_or_levels_the_codec_stays_as_it_is() -> None:
+    mean = random("mean")
+    for codec, budget in ((QSGD(levels=15), None), (Float32(), 1)):
+        server = downlink(codec)
+        sent = server.step(mean, server.buffers, 1, budget)
+        plain = downlink(codec)
+        plain.step(mean, plain.buffers, 1)
+        assert server.payloads == plain.payloads
+        assert sent.nbytes == len(plain.payloads[0])
+    assert sent.error_energy == 0.0  # floats lose nothing
 
 
 def test_who_has_no_model_gets_all_of_it_once() -> None:

@@ -1,6 +1,6 @@
 """What travels between server and clients, and what the controller gets to know.
 
-One round in the paper's six steps (spec section 3), and the message of each:
+One round in the paper's six steps, and the message of each:
 
     1  server -> client   Sync      the aggregate of the last round (or the whole model), probe levels
     2  client -> server   Report    losses on the client's held-out samples

@@ -1,6 +1,6 @@
 """METHODS: one row per method. A baseline is a row here, not a module.
 
-Rows of the paper's evaluation (spec section 6), float16 as the honest uncompressed baseline, ours, and
+Rows of the paper's evaluation, float16 as the honest uncompressed baseline, ours, and
 `ideal`: uncompressed one-epoch rounds over free links, the reference of the communication tax.
 """
 
@@ -33,7 +33,7 @@ class Method:
 
 
 PACKED: Final = QSGD(levels=255, granularity="tensor", norm="l2", packing="fixed")
-# Few levels to begin with: nothing is known of the links in the first round, and less than a bit a parameter suits most.
+# Few levels to begin with: nothing is known of the links in the first round, less than a bit a parameter suits most.
 CODED: Final = QSGD(levels=15, granularity="tensor", norm="l2", rounding="dither", packing="entropy")
 
 ROWS: Final = (

@@ -1,9 +1,8 @@
 """What the server does: add up updates as they arrive, and send the aggregate back (steps 1 and 6).
 
-    aggregate = Aggregate(layout);  aggregate.add(update) …          # payloads are decoded into a sum and
-    forgotten downlink.step(*aggregate.mean(), round)                          # w <- w - decode(payload):
-    what clients will hold downlink.sync(client, round)                                     # the message that
-    brings this client up to date
+    aggregate = Aggregate(layout);  aggregate.add(update) …   # payloads are decoded into a sum and forgotten
+    downlink.step(*aggregate.mean(), round)                   # w <- w - decode(payload): what clients will hold
+    downlink.sync(client, round)                              # the message that brings this client up to date
 
 Memory does not grow with the number of clients: two vectors here, three there, an integer per client.
 """

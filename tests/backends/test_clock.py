@@ -12,13 +12,14 @@ from adagq.messages import Sync, Task, Update
 MEGABYTE = 1_000_000
 
 
-def clock(**changes) -> Clock:
+def clock(server_cores: float = 1.0, **changes) -> Clock:
     """Two clients: 10 s and 12 s of compute, 8 and 4 Mbit/s up, 80 Mbit/s down; 100 samples each."""
     fleet = Fleet(
         tuple(
             Client(Device(seconds_per_sample=s), ConstantLink(up), ConstantLink(80e6))
             for s, up in ((0.1, 8e6), (0.12, 4e6))
-        )
+        ),
+        server_cores=server_cores,
     )
     defaults = {
         "fleet": fleet,
@@ -90,16 +91,26 @@ def test_upload_waits_for_the_decision() -> None:
     assert busy + first.waiting_seconds == pytest.approx(122)
 
 
-def test_codecs_take_time_at_both_ends() -> None:
-    timer = clock(elements=2e9, encodes_uplink=True, decodes_downlink=True)
+@pytest.mark.parametrize(
+    ("cores", "server_seconds"),
+    [
+        # One core takes half of the device's 10 s. Payloads arrive after 31 s and 34 s: the second waits 2 s for the
+        # first, then the mean is encoded.
+        (1.0, 2 + 5 + 5),
+        # 2.5 s each: the first is done when the second arrives.
+        (2.0, 2.5 + 2.5),
+        (8.0, 0.625 + 0.625),
+    ],
+)
+def test_codecs_take_time_at_both_ends(cores: float, server_seconds: float) -> None:
+    timer = clock(cores, elements=2e9, encodes_uplink=True, decodes_downlink=True)
     timer.begin([sync(0, 0), sync(1, 0)])
     send(timer, 0, MEGABYTE)
     send(timer, 1, MEGABYTE)
     closing = timer.close()
-    # 5 ns an element on the device: 10 s to decode, 10 s to encode; the server takes half of that.
+    # 5 ns an element on the device: 10 s to decode, 10 s to encode.
     assert closing.receipts[0].compute_seconds == pytest.approx(10 + 20)
-    # Payloads arrive after 31 s and 34 s: the second waits 2 s for the first, then the mean is encoded.
-    assert closing.server_seconds == pytest.approx(2 + 5 + 5)
+    assert closing.server_seconds == pytest.approx(server_seconds)
 
 
 def test_free_links() -> None:

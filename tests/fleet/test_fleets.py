@@ -31,6 +31,7 @@ def test_the_paper_fleet():
     assert all(0.9 * 15.5 <= t <= 1.1 * 15.5 for t in epochs)
     assert max(epochs) - min(epochs) > 1.0
     assert fleet.server_seconds == 0.0
+    assert fleet.server_cores == 8.0
 
 
 def test_the_same_seed_is_the_same_fleet_and_a_further_client_changes_nobody():
@@ -86,6 +87,7 @@ def test_toml(tmp_path):
         """
         downlink_mbps = 20
         server_seconds = 0.5
+        server_cores = 32
         link_scale = 0.5
         [[client]]
         count = 3
@@ -103,6 +105,7 @@ def test_toml(tmp_path):
     fleet = build(load_fleet(tmp_path / "fleet.toml"), seed=1)
     assert len(fleet) == 6
     assert fleet.server_seconds == 0.5
+    assert fleet.server_cores == 32
     assert fleet.clients[3].uplink == ConstantLink(2e6)
     assert fleet.clients[3].downlink == ConstantLink(10e6)
     assert fleet.clients[3].device.flops_per_second == 1e11
@@ -139,6 +142,12 @@ def test_a_trace_for_all_gives_way_to_a_rate_of_ones_own(tmp_path):
         ({"sigma_r": 2, "client": [{}]}, "fleet.sigma_r = 2: cannot be combined"),
         ({"jitter": 1.5}, "fleet.jitter = 1.5: must be a number >= 0 and <= 0.99"),
         ({"jitter": [0.1, 0.2]}, "fleet.jitter = [0.1, 0.2]"),
+        ({"server_cores": 0}, "fleet.server_cores = 0: must be a number > 0"),
+        ({"server_cores": -2.0}, "fleet.server_cores = -2.0"),
+        ({"server_cores": float("nan")}, "fleet.server_cores = nan"),
+        ({"server_cores": "all"}, "fleet.server_cores = 'all'"),
+        ({"server_cores": [1, 2]}, "fleet.server_cores = [1, 2]"),
+        ({"client": [{"server_cores": 2}]}, "fleet.client[0].server_cores: unknown key"),
         ({"uplink_mpbs": 5}, "fleet.uplink_mpbs: unknown key; did you mean uplink_mbps?"),
         ({"zzz": 5}, "fleet.zzz: unknown key; known keys are"),
         ({"client": [{}, {"count": 0}]}, "fleet.client[1].count = 0"),

@@ -1,8 +1,7 @@
-"""The virtual clock: when each step of a round happens, from sizes, rates and work alone (spec section 3).
+"""The virtual clock: when each step of a round happens, from sizes, rates and work alone.
 
     client   download ─ decode ─ probe ─ train ──┬─ encode ─ upload ─┐
-    server                        └ all reports ─ decide ─┘          └ decode in order of arrival, encode the
-    mean
+    server                        └ all reports ─ decide ─┘          └ decode in order of arrival, encode the mean
 
 Step 3b overlaps with 3a: encoding begins when both are done. Nothing here reads the machine's clock. With
 `payload_scale` the body of every payload counts that many times, its frame header once; controllers, ledger

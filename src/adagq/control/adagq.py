@@ -1,4 +1,4 @@
-"""The paper's controller (spec sections 4 and 5): how many levels on average, then how many each.
+"""The paper's controller: how many levels on average, then how many each.
 
     R  = (L_{k-1} - L_k ) / T         L: mean of the losses that the clients reported
     R' = (L_{k-1} - L'_k) / T'        ': had the round used s' = floor(s / 2) instead of s

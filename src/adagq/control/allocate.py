@@ -1,4 +1,4 @@
-"""Whole bits for every client so that all finish together (spec section 5; the paper's equation for b_j,k+1).
+"""Whole bits for every client so that all finish together (the paper's equation for b_j,k+1).
 
     t_cp_i + bits_i(b_i) * seconds_per_bit_i <= tau        for every i, with b_i as large as that allows
     mean_i (2^{b_i} - 1)                                   as near to the target as whole bits allow
