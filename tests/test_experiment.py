@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from adagq.config import Config, Training, load_config
-from adagq.errors import CheckpointError, DataError
-from adagq.experiment import compared, finished, run
+from adagq.errors import CheckpointError, ConfigError, DataError
+from adagq.experiment import compared, finished, run, simulate
+from adagq.fleet import paper
+from adagq.methods import method_of
+from toy import ToySpec
 
 SETTINGS = ["training.max_rounds=3", "training.target=0.99", "task.clients=3"]
 FILES = ("rows.jsonl", "ledger.jsonl", "config.toml")
@@ -100,3 +103,27 @@ def test_rounds_end_at_the_target(extra: int, maximum: int, expected: int) -> No
     training = Training(target=0.4, extra_rounds=extra, max_rounds=maximum)
     rows = [{"round": k, "accuracy": k / 10} for k in range(1, 100)]
     assert next(n for n in range(100) if finished(training, rows[:n])) == expected
+
+
+@pytest.mark.parametrize("method", ["adagq", "adagq-fit", "fedavg+residual", method_of("topk")])
+def test_a_population_of_ones_own_is_simulated_to_its_end(method) -> None:
+    population, training = ToySpec().build(), Training(learning_rate=0.2, target=0.7, max_rounds=30)
+    rows = list(simulate(population, method, training=training, seed=5))
+    assert [row["round"] for row in rows] == list(range(1, len(rows) + 1))
+    assert rows[-1]["accuracy"] >= 0.7 or len(rows) == 30
+    assert all(row["accuracy"] < 0.7 for row in rows[:-1])
+    assert list(simulate(population, method, training=training, seed=5)) == rows
+    assert next(simulate(population, method, training=training, seed=6)) != rows[0]
+
+
+def test_simulate_is_what_a_run_does(tmp_path: Path) -> None:
+    settings = config('methods=["adagq-fit"]')
+    rows = [step.row for step in run(settings, tmp_path / "run")]
+    task = settings.task.build()
+    again = simulate(task, "adagq-fit", settings.fleet, settings.training, settings.seed, settings.payload_scale)
+    assert list(again) == rows
+
+
+def test_a_fleet_of_another_size_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"fleet.clients = 3: must be 4"):
+        next(simulate(ToySpec(clients=4).build(), fleet=paper(clients=3)))

@@ -1,6 +1,7 @@
 """Config -> run directory: every method with every seed, a line per round, written as it happens.
 
-`run_directory` has the files; `report` makes the rest from them.
+`run_directory` has the files; `report` makes the rest from them. `simulate` is one run of your own model and data,
+in this process and without files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 from adagq import fleet as fleets
 from adagq.backends.processes import open_pool
 from adagq.backends.simulated import Simulated
+from adagq.client import Population
 from adagq.config import Config, Training, to_toml
+from adagq.errors import ConfigError
 from adagq.methods import Method, method_of
 from adagq.rounds import Schedule, federate
 from adagq.run_directory import RunDirectory
@@ -49,7 +52,7 @@ def run(config: Config, out: Path, workers: int = 1, resume: bool = False) -> It
             fleet = fleets.build(config.fleet, seed)
             population = task.build()
             pool.prepare(task, population.layout)
-            schedule = _schedule(config, fleet, seed)
+            schedule = _schedule(config.training, fleet, seed)
             for method in open_runs:
                 backend = Simulated(pool, population, fleet, method, seed, config.payload_scale)
                 state = directory.restore(method, seed, backend)
@@ -62,6 +65,45 @@ def run(config: Config, out: Path, workers: int = 1, resume: bool = False) -> It
                         break
 
 
+def simulate(
+    population: Population,
+    method: str | Method = "adagq-fit",
+    fleet: fleets.FleetConfig | None = None,
+    training: Training | None = None,
+    seed: int = 0,
+    payload_scale: float = 1.0,
+) -> Iterator[Row]:
+    """Train `population` with one method; yield a row per round, with the columns of rows.jsonl.
+
+    `fleet` needs as many clients as the population has and is the paper's if not given. The run ends as `training`
+    says, at its target or after `max_rounds`. See examples/own_model.py.
+    """
+    chosen = method_of(method) if isinstance(method, str) else method
+    training = training or Training()
+    built = fleets.build(fleet or fleets.paper(clients=population.clients), seed)
+    if len(built) != population.clients:
+        raise ConfigError(f"fleet.clients = {len(built)}: must be {population.clients}, as many as the population has")
+    rows: list[Row] = []
+    with open_pool(workers=1) as pool:
+        pool.prepare(_Ready(population), population.layout)
+        backend = Simulated(pool, population, built, chosen, seed, payload_scale)
+        for closed in federate(chosen, backend, _schedule(training, built, seed)):
+            rows.append(closed.row)
+            yield closed.row
+            if finished(training, rows):
+                break
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """The recipe of a population that is there already."""
+
+    population: Population
+
+    def build(self) -> Population:
+        return self.population
+
+
 def finished(training: Training, rows: Sequence[Row]) -> bool:
     """Whether a run is `extra_rounds` past the target, or at `max_rounds` without it."""
     reached = next((row["round"] for row in rows if (row["accuracy"] or 0.0) >= training.target), None)
@@ -69,8 +111,7 @@ def finished(training: Training, rows: Sequence[Row]) -> bool:
     return bool(rows) and rows[-1]["round"] >= last
 
 
-def _schedule(config: Config, fleet: fleets.Fleet, seed: int) -> Schedule:
-    training = config.training
+def _schedule(training: Training, fleet: fleets.Fleet, seed: int) -> Schedule:
     return Schedule(
         seed=seed,
         clients=len(fleet),
