@@ -65,7 +65,7 @@ def test_all_finish_together():
     controller = Fit(step=1e6)
     busy, rate = np.array([14.0, 15.5, 16.0, 17.0]), np.array([2e6, 1e6, 6e5, 1e6])
     state = seen(controller, *(receipt(i, busy[i], rate[i]) for i in range(4)))
-    finish = busy + budgets(controller, state, range(4)) / rate
+    finish = state.busy_seconds + budgets(controller, state, range(4)) / rate
     assert state.tau > 17.0
     np.testing.assert_allclose(finish, state.tau, atol=1e-5)
     assert {choice.levels for choice in controller.choose(state, range(4)).values()} == {15}
@@ -79,7 +79,8 @@ fleets = st.lists(st.tuples(st.floats(10.0, 25.0), st.floats(1e4, 1e8)), min_siz
 def test_all_finish_together_but_for_the_step(fleet, step):
     controller = Fit(step=step)
     state = seen(controller, *(receipt(i, busy, rate) for i, (busy, rate) in enumerate(fleet)))
-    for (busy, rate), budget in zip(fleet, budgets(controller, state, range(len(fleet))), strict=True):
+    given_ = budgets(controller, state, range(len(fleet)))
+    for busy, rate, budget in zip(state.busy_seconds, state.rate, given_, strict=True):
         low, high = 500_000 / step, 500_000 * step
         assert low - 1 <= budget <= high
         finish = busy + budget / rate
