@@ -156,3 +156,4 @@ class Choice:
 
     levels: int = 0
     budget_bytes: int | None = None
+    epochs: int = 0  # local epochs; 0 leaves them to the method

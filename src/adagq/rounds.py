@@ -168,7 +168,7 @@ def _task(client: int, round: int, method: Method, schedule: Schedule, choice: C
         client=client,
         round=round,
         codec=codec,
-        epochs=method.epochs,
+        epochs=choice.epochs or method.epochs,
         learning_rate=schedule.rate(round),
         seed=schedule.seed,
         budget_bytes=choice.budget_bytes,

@@ -12,6 +12,10 @@ losses, so nothing runs away where the loss no longer falls. NMSE_i at other siz
 size and error, both known exactly: NMSE(b) = 1 / (4^b - 1), the form of the unbiased bound, with b proportional to the
 bytes. The broadcast is sized by the same rule: its bytes cost every client's download, its error is noise for all.
 
+Where links are so slow that even few bits outlast the computing, clients had better compute more before they talk: the
+number of local epochs E goes up or down by one a round where J(tau, E) (1 + epoch_cost (E - 1)) / E is smaller by a few
+per cent. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it as far as 3.3 single ones.
+
 No single client steers the others. One that needs OUTLIER times as long as nine in ten of them, by misfortune or by
 its own account, does not hold up tau: it is planned for as a client of median speed, so the round lasts as long as that
 client takes and nobody else's payload changes. Energies count up to LOUD times their median.
@@ -31,10 +35,11 @@ from adagq.errors import ConfigError
 from adagq.messages import Broadcast, Choice, Facts, Receipt
 
 FloatArray = NDArray[np.float64]
-COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels")
+COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels", "epoch_seconds")
 GRID = 96
 SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
 OUTLIER = 3.0  # times the ninth decile of the seconds, and the client waits for no one and no one for it
+WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 LOUD = 10.0  # times the median of the energies: what one client counts at most
 
 
@@ -49,12 +54,14 @@ class FitState:
     energy: FloatArray  # ||u||^2 of the last upload
     examples: FloatArray
     levels: FloatArray  # of the last upload: where the client begins to look for those that fill its budget
+    epoch_seconds: FloatArray  # compute seconds of one local epoch
     server_seconds: float = 0.0
     signal: float = math.nan  # ||g||^2 without the quantizers' noise
     download_seconds_per_byte: float = math.nan  # of the slowest client
     broadcast_bytes: float = math.nan
     broadcast_nmse: float = math.nan
     tau: float = math.nan
+    epochs: float = 1.0  # of the round that `busy_seconds` and `tau` are for
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -77,11 +84,15 @@ class Fit:
     noise_cost: float = 0.1
     broadcast_cost: float = 0.05
     step: float = 3.0  # budgets change by this factor a round at most: the error model is local
+    max_epochs: int = 5
+    epoch_cost: float = 0.13
 
     def __post_init__(self) -> None:
-        for name, low in (("noise_cost", 0.0), ("broadcast_cost", 0.0), ("step", 1.0)):
+        for name, low in (("noise_cost", 0.0), ("broadcast_cost", 0.0), ("step", 1.0), ("epoch_cost", 0.0)):
             if not low < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} = {getattr(self, name)!r}: must be a number above {low:g}")
+        if self.max_epochs < 1:
+            raise ConfigError(f"max_epochs = {self.max_epochs!r}: must be a whole number >= 1")
 
     def init(self, clients: int) -> FitState:
         columns: dict[str, Any] = {name: np.full(clients, np.nan) for name in COLUMNS}
@@ -97,7 +108,22 @@ class Fit:
             state = replace(state, signal=_signal(squared, receipts))
         state = _with_broadcast(state, facts.broadcast, receipts)
         known = np.flatnonzero(state.known)
-        return replace(state, tau=self._best_tau(state, known)) if known.size else state
+        return self._steered(state, known) if known.size else state
+
+    def _steered(self, state: FitState, known: NDArray[np.int64]) -> FitState:
+        """Return the state with the epochs and the finishing time of the next round."""
+        best, least = state, math.inf
+        for change in (0, -1, 1):
+            epochs = state.epochs + change
+            if not 1 <= epochs <= self.max_epochs:
+                continue
+            busy = np.maximum(state.busy_seconds + (epochs - state.epochs) * state.epoch_seconds, 0.0)
+            tried = replace(state, busy_seconds=busy, epochs=epochs)
+            tau, cost = self._best_tau(tried, known)
+            cost *= (1.0 + self.epoch_cost * (epochs - 1)) / epochs
+            if cost < least * (WORTH if least < math.inf else 1.0):
+                best, least = replace(tried, tau=tau), cost
+        return best
 
     def choose(self, state: FitState, cohort: Sequence[int]) -> dict[int, Choice]:
         if not math.isfinite(state.tau):
@@ -105,7 +131,7 @@ class Fit:
         columns = _filled(state, cohort)
         budgets = self._budgets(columns, np.array([state.tau]))[:, 0]
         return {
-            client: Choice(levels=min(max(int(s), 0), MAX_LEVELS), budget_bytes=max(int(b), 1))
+            client: Choice(min(max(int(s), 0), MAX_LEVELS), max(int(b), 1), int(state.epochs))
             for client, s, b in zip(cohort, columns["levels"], budgets, strict=True)
         }
 
@@ -129,7 +155,8 @@ class Fit:
         columns: dict[str, Any] = {name: np.array([_number(v) for v in data[name]], np.float64) for name in COLUMNS}
         return FitState(**columns | {name: _number(v) for name, v in data.items() if name not in COLUMNS})
 
-    def _best_tau(self, state: FitState, cohort: NDArray[np.int64]) -> float:
+    def _best_tau(self, state: FitState, cohort: NDArray[np.int64]) -> tuple[float, float]:
+        """Return (tau, J(tau)) where J is smallest."""
         columns = _filled(state, cohort)
         busy, weight = columns["busy_seconds"], columns["examples"]
         share = weight / weight.sum()
@@ -143,7 +170,8 @@ class Fit:
         with np.errstate(over="ignore"):
             nsr = (share**2 * energy) @ noise / max(signal, 1e-300)
             cost = (taus + state.server_seconds) * (1.0 + self.noise_cost * nsr)
-        return float(taus[np.argmin(cost)])
+        least = int(np.argmin(cost))
+        return float(taus[least]), float(cost[least])
 
     def _budgets(self, columns: Mapping[str, FloatArray], taus: FloatArray) -> FloatArray:
         """Return bytes [client, tau] that arrive in time, at most a factor `step` from the last upload's."""
@@ -180,6 +208,7 @@ def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
         seen = {
             "busy_seconds": r.download_seconds + r.compute_seconds,
             "rate": r.upload_bytes / max(r.upload_seconds, 1e-9),
+            "epoch_seconds": r.compute_seconds / state.epochs,
         }
         for name, value in seen.items():
             old = new[name][r.client]
