@@ -350,3 +350,37 @@ def test_ten_thousand_clients_in_under_two_seconds():
 def test_settings_that_cannot_work_name_key_and_value(settings_):
     with pytest.raises(ConfigError, match=next(iter(settings_))):
         Fit(**settings_)
+
+
+def test_epochs_stay_at_one_where_links_are_fast_and_grow_where_uploads_outlast_computing():
+    controller = Fit()
+    for rate, slow in ((1e6, False), (1e3, True)):
+        state = seen(controller, *(receipt(i, 15.0, rate, 50_000) for i in range(4)))
+        for _ in range(12):
+            epochs = state.epochs
+            choices = controller.choose(state, range(4))
+            assert {choice.epochs for choice in choices.values()} == {int(epochs)}
+            compute = 14.0 * epochs
+            receipts = [
+                receipt(
+                    i,
+                    1.0 + compute,
+                    rate,
+                    choices[i].budget_bytes,
+                    error_energy=5.0 * 50_000 / choices[i].budget_bytes / 16,
+                )
+                for i in range(4)
+            ]
+            state = controller.observe(state, facts(receipts))
+            assert abs(state.epochs - epochs) <= 1
+        assert (state.epochs > 1) == slow
+
+
+def test_epochs_never_pass_the_limit():
+    controller = Fit(max_epochs=2)
+    state = seen(controller, *(receipt(i, 15.0, 10.0) for i in range(3)))
+    for _ in range(5):
+        state = controller.observe(state, facts([receipt(i, 1.0 + 14.0 * state.epochs, 10.0) for i in range(3)]))
+    assert state.epochs == 2
+    with pytest.raises(ConfigError, match="max_epochs"):
+        Fit(max_epochs=0)

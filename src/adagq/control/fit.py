@@ -169,7 +169,10 @@ class Fit:
         signal = state.signal if math.isfinite(state.signal) else float((share * energy).sum())
         with np.errstate(over="ignore"):
             nsr = (share**2 * energy) @ noise / max(signal, 1e-300)
-            cost = (taus + state.server_seconds) * (1.0 + self.noise_cost * nsr)
+            # Later than tau where `step` binds; the ninth decile, so that no single client's account stretches it.
+            arrivals = busy[:, None] + sizes / columns["rate"][:, None]
+            finish = np.quantile(arrivals, 0.9, axis=0, method="higher")
+            cost = (finish + state.server_seconds) * (1.0 + self.noise_cost * nsr)
         least = int(np.argmin(cost))
         return float(taus[least]), float(cost[least])
 
