@@ -19,12 +19,12 @@ from adagq.rounds import Schedule, federate
 TASK = TaskSpec(
     data="synthetic",
     shape=(3, 32, 32),
-    samples=4000,
+    samples=12000,
     model="resnet18",
     width=16,
     stem="imagenet",
     clients=20,
-    samples_per_client=160,
+    samples_per_client=500,
     test_samples=32,
 )
 

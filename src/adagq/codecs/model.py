@@ -114,21 +114,23 @@ def learn(
     divisors = step_divisors(families, rounding)
 
     picked, weights = _sample(first_classes, sizes, present, sample, hits)
-    counts = np.zeros((present.size, lattice.PHASES, ROW), np.uint32)
+    phases = max(PHASES_OF[int(family)] for family in families)
+    counts = np.zeros((present.size, phases, ROW), np.uint32)
     longest = int(sizes.max(initial=1))
     count_chunks(
         x, picked, chunks.starts, first_classes, families, shifts,
         (inverses * divisors[first_classes]).astype(np.float32), (levels * divisors).astype(np.int32),
         key, longest, counts,
     )  # fmt: skip
-    weighted = counts * weights[:, None, None]
+    used = 1 + int(np.flatnonzero(counts.reshape(-1, ROW).max(axis=0)).max(initial=0))
+    weighted = counts[:, :, :used] * weights[:, None, None]
 
     kinds = families * 64 + shifts
     separator = chunks.count * 0.25 + 24.0
     merged = merge_neighbours(weighted.sum(axis=1), kinds, separator, 4.0, MAX_TABLES // lattice.GROUPS)
     classes = merged[first_classes]
     heads = np.unique(merged, return_index=True)[1]
-    sums = np.zeros((heads.size, lattice.PHASES, ROW))
+    sums = np.zeros((heads.size, phases, used))
     for group, histogram in zip(merged, weighted, strict=True):
         sums[group] += histogram
     families, shifts = families[heads], shifts[heads]
