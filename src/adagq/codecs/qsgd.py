@@ -40,7 +40,7 @@ ENTROPY_FLAG: Final = 1
 SMALLEST_SCALE: Final = 1e-30  # below it a span is lifted by a power of two while it is encoded
 LIFT: Final = 2.0**100
 FILL: Final = 0.99  # of a budget: what a prediction from a sample may be off by
-CLOSE: Final = 0.97  # of what may be filled: near enough to stop looking
+CLOSE: Final = 0.985  # of what may be filled: near enough to stop looking
 
 
 @dataclass(frozen=True, slots=True)
