@@ -118,9 +118,9 @@ class QSGD(Encoder):
             if high - low <= max(1, low // 256) or CLOSE * limit <= bits <= limit:
                 return replace(self, levels=low)
             # Where most elements are zero bits grow with the levels, elsewhere by one an element with each doubling.
-            doublings = (limit - bits) / max(prepared.x.size, 1)
+            doublings = min((limit - bits) / max(prepared.x.size, 1), LEVEL_BITS)
             factor = limit / bits if bits < prepared.x.size else 2.0**doublings
-            guess = min(max(round(guess * factor), low + 1), high - 1)
+            guess = min(max(round(guess * min(factor, MAX_LEVELS)), low + 1), high - 1)
             if not low * (high / low) ** 0.05 < guess < low * (high / low) ** 0.95 and high <= MAX_LEVELS:
                 guess = min(max(round((low * high) ** 0.5), low + 1), high - 1)
 
