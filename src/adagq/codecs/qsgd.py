@@ -115,7 +115,8 @@ class QSGD(Encoder):
         while True:
             bits = replace(self, levels=guess)._predict(prepared)
             low, high = (guess, high) if bits <= limit else (low, guess)
-            if high - low <= max(1, low // 256) or CLOSE * limit <= bits <= limit:
+            close = self.packing == "entropy" and CLOSE * limit <= bits <= limit
+            if high - low <= (1 if self.packing == "fixed" else max(1, low // 256)) or close:
                 return replace(self, levels=low)
             # Where most elements are zero bits grow with the levels, elsewhere by one an element with each doubling.
             doublings = min((limit - bits) / max(prepared.x.size, 1), LEVEL_BITS)
