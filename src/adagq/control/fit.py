@@ -160,7 +160,8 @@ class Fit:
         columns = _filled(state, cohort)
         busy, weight = columns["busy_seconds"], columns["examples"]
         share = weight / weight.sum()
-        energy = np.minimum(columns["energy"], LOUD * np.median(columns["energy"]))
+        with np.errstate(over="ignore"):
+            energy = np.minimum(columns["energy"], LOUD * np.median(columns["energy"]))
         first = float(busy.max())
         span = first or float(np.median(columns["nbytes"] / columns["rate"]))  # of clients that compute in no time
         taus = first + np.geomspace(1e-3, 10.0, GRID) * span
