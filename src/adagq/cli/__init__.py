@@ -192,7 +192,3 @@ def _given(**options: object) -> list[str]:
 def _free(name: str) -> Path:
     """Return the first run directory under runs/ that does not exist yet."""
     return next(path for number in count(1) if not (path := Path("runs") / f"{name}-{number}").exists())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,3 @@
+from adagq.cli import main
+
+main()
