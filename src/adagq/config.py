@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from adagq.errors import ConfigError
 from adagq.fleet import FleetConfig, fleet_config, load_fleet
 from adagq.learners import TaskSpec
-from adagq.methods import COMPARED, method_of
+from adagq.methods import COMPARED, Method
+from adagq.variants import find, rows_of
 
 SEED_OF_TASK: Final = "task.seed"  # follows from `seed`
 Positive = Annotated[int, Field(ge=1)]
@@ -46,6 +47,7 @@ class Config(BaseModel):
     seeds: Positive = 1  # repeats: seed, seed + 1, …
     method: str = "adagq-fit"  # of `train`
     methods: tuple[str, ...] = COMPARED  # of `compare`
+    variants: dict[str, dict[str, Any]] = {}  # rows of your own
     payload_scale: Annotated[float, Field(gt=0)] = 1.0  # a small model's payloads count so many times
     training: Training = Training()
     task: TaskSpec = TaskSpec()
@@ -54,12 +56,16 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> "Config":
         for name in (self.method, *self.methods):
-            method_of(name)
+            self.row(name)
         if self.training.participants > self.task.clients:
             raise ValueError(
                 f"training.participants = {self.training.participants}: there are {self.task.clients} clients"
             )
         return self
+
+    def row(self, name: str) -> Method:
+        """Return the method called `name`, from `variants` or from the table of methods."""
+        return find(name, rows_of(self.variants))
 
 
 def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Config:
@@ -166,5 +172,5 @@ KEYS: Final = tuple(key for key in _keys(Config) if key != SEED_OF_TASK)
 def _paths(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in tree.items():
         yield prefix + name
-        if isinstance(value, Mapping) and not prefix:
+        if isinstance(value, Mapping) and not prefix and name != "variants":  # whose names are free
             yield from _paths(value, f"{name}.")

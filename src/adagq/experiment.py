@@ -42,7 +42,7 @@ def run(config: Config, out: Path, workers: int = 1, resume: bool = False) -> It
 
     With `resume` a directory that a killed run left is continued where its last round closed.
     """
-    methods = [method_of(name) for name in config.methods]
+    methods = [config.row(name) for name in config.methods]
     with RunDirectory(out, to_toml(config), resume) as directory, open_pool(workers) as pool:
         for seed in range(config.seed, config.seed + config.seeds):
             open_runs = [method for method in methods if not finished(config.training, directory.past(method, seed))]

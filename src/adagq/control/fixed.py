@@ -1,7 +1,7 @@
-"""The same levels for every client in every round: QSGD, FedPAQ, and every codec without levels."""
+"""The same levels in every round, for all clients or each its own: QSGD, FedPAQ, and every codec without levels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from adagq.codecs import MAX_LEVELS
@@ -20,18 +20,20 @@ class FixedState:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """s_i = `levels`; 0 leaves the codec as it is.
+    """s_i = `levels`, or what `by_client` says; 0 leaves the codec as it is.
 
-    >>> controller = Fixed(levels=255)
-    >>> controller.choose(controller.init(2), [0, 1])[1].levels
-    255
+    >>> controller = Fixed(levels=255, by_client={1: 15})
+    >>> [choice.levels for choice in controller.choose(controller.init(2), [0, 1]).values()]
+    [255, 15]
     """
 
     levels: int = 0
+    by_client: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.levels <= MAX_LEVELS:
-            raise ConfigError(f"levels = {self.levels!r}: must be in 0 … {MAX_LEVELS}")
+        for levels in (self.levels, *self.by_client.values()):
+            if not 0 <= levels <= MAX_LEVELS:
+                raise ConfigError(f"levels = {levels!r}: must be in 0 … {MAX_LEVELS}")
 
     def init(self, clients: int) -> FixedState:
         return FixedState()
@@ -40,7 +42,7 @@ class Fixed:
         return state
 
     def choose(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Choice]:
-        return {client: Choice(levels=self.levels) for client in cohort}
+        return {client: Choice(levels=self.by_client.get(client, self.levels)) for client in cohort}
 
     def probe(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Probe]:
         return {client: Probe() for client in cohort}
