@@ -26,7 +26,7 @@ CODECS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 CONTROLLERS: Final[Mapping[str, Any]] = {"fixed": Fixed, "adagq": AdaGQ, "fit": Fit, "norm-only": NormOnly}
 PARTS: Final = {"uplink": CODECS, "downlink": CODECS, "controller": CONTROLLERS}
-KINDS: Final[Mapping[str, type]] = {
+KINDS: Final[Mapping[str, Any]] = {
     "label": str,
     "description": str,
     "epochs": int,
