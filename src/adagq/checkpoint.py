@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from adagq.drafts import replacing
 from adagq.errors import CheckpointError
 from adagq.messages import Broadcast, Receipt
 from adagq.methods import Method
@@ -98,10 +99,8 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
     }
     if downlink.residual is not None:
         arrays["residual"] = downlink.residual
-    draft = path.with_name(f".{path.name}.new")
-    with draft.open("wb") as file:
+    with replacing(path) as file:
         np.savez(file, **arrays)
-    draft.replace(path)
 
 
 def load(path: Path, settings: str) -> Checkpoint | None:

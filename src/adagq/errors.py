@@ -6,7 +6,8 @@
     ├── LayoutError        tensors do not match the layout they are packed into
     ├── NonFiniteError     an update holds NaN or infinity; nothing was sent
     ├── PayloadError       received bytes are not a payload that may be decoded
-    └── CheckpointError    a run directory or checkpoint is torn, foreign or in use    (exit code 2)
+    ├── CheckpointError    a run directory or checkpoint is torn, foreign or in use    (exit code 2)
+    └── OutputError        a file cannot be written: the disk is full or read-only     (exit code 2)
 
 The message names the key, the value and what is allowed: it is the only thing a user gets to see.
 """
@@ -38,3 +39,7 @@ class PayloadError(AdagqError, ValueError):
 
 class CheckpointError(AdagqError):
     """A run directory or checkpoint is torn, foreign or in use."""
+
+
+class OutputError(AdagqError):
+    """A file cannot be written: the disk is full, read-only, or something is in the way."""

@@ -5,23 +5,27 @@
     ledger.jsonl     one line per method, seed, round and client
     checkpoint.npz   the last closed round, for `--resume`
 
-docs/architecture.md has the columns. A directory that holds anything is never written to, unless it is resumed.
+docs/architecture.md has the columns. A directory that holds anything is never written to, unless it is resumed, and
+one process at a time writes to it. docs/reliability.md says what is promised.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from adagq import checkpoint as checkpoints
-from adagq.errors import CheckpointError
+from adagq.drafts import is_draft, refusal, replacing
+from adagq.errors import CheckpointError, OutputError
 from adagq.methods import Method
 from adagq.rounds import Closed, State
 from adagq.vectors import Layout
 
-ROWS, LEDGER = "rows.jsonl", "ledger.jsonl"
+CONFIG, ROWS, LEDGER = "config.toml", "rows.jsonl", "ledger.jsonl"
 
 
 class Restorable(Protocol):
@@ -36,7 +40,11 @@ class Restorable(Protocol):
 
 
 class RunDirectory:
-    """Appears with its first round; row files only grow, whole lines at a time."""
+    """Claimed when it is opened, filled from the first round on; row files only grow, whole lines at a time.
+
+    A second process that opens the directory is refused until this one leaves it, by whatever death. A directory in
+    which no round was closed is taken away again.
+    """
 
     def __init__(self, path: Path, config: str, resume: bool = False) -> None:
         self._path = path
@@ -45,13 +53,23 @@ class RunDirectory:
         self._files: dict[str, int] = {}
         self._saved: checkpoints.Checkpoint | None = None
         self._past: list[dict[str, Any]] = []
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-            return
         if not resume:
-            raise CheckpointError(
-                f"{path} is there already; nothing was written. Choose another --out, or continue it with --resume"
-            )
-        self._take_up()
+            _check_vacant(path)
+        self._made = [folder for folder in (path, *path.parents) if not folder.exists()]
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock_folder(path)
+        except OSError as error:
+            self._take_away()
+            raise refusal(path, error) from None
+        try:
+            if not resume:
+                _check_vacant(path)  # again: another run may have come and gone until the lock was ours
+            elif not _vacant(path):
+                self._take_up()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def past(self, method: Method, seed: int) -> list[Mapping[str, Any]]:
         """Return the rows of this run that were there when the directory was opened."""
@@ -66,12 +84,17 @@ class RunDirectory:
         return saved.restore(method, backend.layout)
 
     def append(self, closed: Closed, backend: Restorable) -> None:
-        """Write a round: ledger, row, checkpoint. A kill in between is repaired by `--resume`."""
+        """Write a round: ledger, row, checkpoint. A kill in between is repaired by `--resume`.
+
+        The checkpoint says how long the other files are, so they are brought to the disk before it.
+        """
         try:
             if not self._files:
                 self._create()
             self._write(LEDGER, closed.ledger)
             self._write(ROWS, [closed.row])
+            for file in self._files.values():
+                os.fsync(file)
             run = {
                 "settings": self._settings,
                 "method": closed.row["method"],
@@ -79,8 +102,9 @@ class RunDirectory:
                 "sizes": {name: os.fstat(file).st_size for name, file in self._files.items()},
             }
             checkpoints.save(self._checkpoint, run, closed.state, backend.checkpoint())
-        except OSError as error:
-            raise CheckpointError(f"{self._path}: cannot be written ({error.strerror})") from None
+        except (OSError, OutputError) as error:
+            told = refusal(self._path, error) if isinstance(error, OSError) else error
+            raise OutputError(f"{told}, then continue with --resume --out {self._path}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -88,35 +112,87 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         for file in self._files.values():
             os.close(file)
+        self._take_away()
+        os.close(self._lock)
 
     @property
     def _checkpoint(self) -> Path:
         return self._path / "checkpoint.npz"
 
     def _create(self) -> None:
-        self._path.mkdir(parents=True, exist_ok=True)
-        (self._path / "config.toml").write_text(self._config, "utf-8")
+        config = self._path / CONFIG
+        if not config.exists():
+            with replacing(config) as file:
+                file.write(self._config.encode())
         for name in (ROWS, LEDGER):
             self._files[name] = os.open(self._path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def _take_up(self) -> None:
         """Open what a killed run left, cut back to its last checkpoint."""
-        config = self._path / "config.toml"
+        config = self._path / CONFIG
         if not config.is_file() or config.read_text("utf-8") != self._config:
             raise CheckpointError(f"{self._path}: is not a run with these settings, so it cannot be continued")
         self._saved = checkpoints.load(self._checkpoint, self._settings)
+        rows = self._path / ROWS
+        lines = rows.read_bytes().splitlines(keepends=True) if rows.exists() else []
+        if self._saved is None and len(lines) > 1:
+            raise CheckpointError(f"{self._path}: has rows but no {self._checkpoint.name}, so it cannot be continued")
         sizes = {ROWS: 0, LEDGER: 0} if self._saved is None else self._saved.sizes
-        self._create()
-        for name, file in self._files.items():
-            if os.fstat(file).st_size < sizes[name]:
-                raise CheckpointError(f"{self._path / name}: shorter than its checkpoint says; it was changed")
-            os.ftruncate(file, sizes[name])
-        lines = (self._path / ROWS).read_text("utf-8").splitlines()
-        self._past = [json.loads(line) for line in lines]
+        try:
+            self._create()
+            for name, file in self._files.items():
+                if os.fstat(file).st_size < sizes[name]:
+                    raise CheckpointError(f"{self._path / name}: shorter than its checkpoint says; it was changed")
+            for name, file in self._files.items():
+                os.ftruncate(file, sizes[name])
+        except OSError as error:
+            raise refusal(self._path, error) from None
+        self._past = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
 
     def _write(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write whole lines in one piece (one system call, unless the disk is full)."""
+        """Write whole lines in one piece (one system call, unless the disk is full: then not at all)."""
         text = "".join(json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n" for row in rows)
-        data = text.encode()
-        while data:
-            data = data[os.write(self._files[name], data) :]
+        data, file = text.encode(), self._files[name]
+        size = os.fstat(file).st_size
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+        except OSError:
+            os.ftruncate(file, size)
+            raise
+
+    def _take_away(self) -> None:
+        """Remove the folders that were made for nothing."""
+        with suppress(OSError):  # not empty, which is as it should be
+            for folder in self._made:
+                folder.rmdir()
+
+
+def _check_vacant(path: Path) -> None:
+    if not _vacant(path):
+        raise CheckpointError(
+            f"{path} is there already; nothing was written. Choose another --out, or continue it with --resume"
+        )
+
+
+def _vacant(path: Path) -> bool:
+    """Whether there is nothing that a run could overwrite."""
+    return not path.exists() or (path.is_dir() and all(map(is_draft, path.iterdir())))
+
+
+def _lock_folder(path: Path) -> int:
+    """Return a descriptor that keeps other runs out until it is closed or this process ends."""
+    while True:
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(folder)
+            reason = "another run is writing there; wait for its end or choose another --out"
+            raise CheckpointError(f"{path}: {reason}") from None
+        except OSError:
+            return folder  # a file system that cannot lock folders, such as some network drives
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(folder)):
+            return folder
+        os.close(folder)  # its owner has taken it away in between
+        path.mkdir(parents=True, exist_ok=True)
