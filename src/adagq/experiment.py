@@ -11,9 +11,11 @@ from typing import Any
 
 from adagq import fleet as fleets
 from adagq.backends.processes import open_pool
+from adagq.backends.remembered import Remembered
 from adagq.backends.simulated import Simulated
 from adagq.client import Population
 from adagq.config import Config, Training, to_toml
+from adagq.control import Fixed
 from adagq.errors import ConfigError
 from adagq.methods import Method, method_of
 from adagq.rounds import Schedule, federate
@@ -37,10 +39,13 @@ def compared(config: Config) -> Config:
     return config.model_copy(update={"methods": tuple(dict.fromkeys((*config.methods, REFERENCE)))})
 
 
-def run(config: Config, out: Path, workers: int = 1, resume: bool = False) -> Iterator[Step]:
+def run(
+    config: Config, out: Path, workers: int = 1, resume: bool = False, memory: Path | None = None
+) -> Iterator[Step]:
     """Run `config.methods` with every seed into the directory `out`; yield after each round.
 
-    With `resume` a directory that a killed run left is continued where its last round closed.
+    With `resume` a directory that a killed run left is continued where its last round closed. Methods that adapt to
+    nothing train once for all runs that share a `memory` folder and differ in their fleets alone.
     """
     methods = [config.row(name) for name in config.methods]
     with RunDirectory(out, to_toml(config), resume) as directory, open_pool(workers) as pool:
@@ -51,10 +56,12 @@ def run(config: Config, out: Path, workers: int = 1, resume: bool = False) -> It
             task = replace(config.task, seed=seed)
             fleet = fleets.build(config.fleet, seed)
             population = task.build()
-            pool.prepare(task, population.layout)
+            remembering = pool if memory is None else Remembered(pool, memory)
+            remembering.prepare(task, population.layout)
             schedule = _schedule(config.training, fleet, seed)
             for method in open_runs:
-                backend = Simulated(pool, population, fleet, method, seed, config.payload_scale)
+                used = remembering if isinstance(method.controller, Fixed) else pool
+                backend = Simulated(used, population, fleet, method, seed, config.payload_scale)
                 state = directory.restore(method, seed, backend)
                 rows = directory.past(method, seed)
                 for closed in federate(method, backend, schedule, state):
