@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adagq import __version__
+from adagq.cli.data import data
 from adagq.errors import AdagqError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
 app.add_typer(bench)
+app.add_typer(data)
 
 ConfigFile = Annotated[Path | None, typer.Argument(help="Settings as TOML; without: digits on the paper's fleet.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]

