@@ -132,7 +132,7 @@ def test_tensorboard(run_dir: Path) -> None:
 
 
 def test_tensorboard_missing(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard.summary", None)
+    monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
     with pytest.raises(ConfigError, match=r"adagq\[tensorboard\]"):
         write_tensorboard(run_dir)
 

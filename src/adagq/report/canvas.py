@@ -4,7 +4,6 @@ Figures are made without pyplot, so nothing global changes and no window system 
 text as text and carries no date: the same rows give the same file.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from adagq.drafts import replacing
 from adagq.errors import ConfigError
 
 LOOK: Any = {
@@ -56,10 +56,7 @@ def save(figure: Figure, path: Path) -> Path:
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("svg", "png", "pdf"):
         raise ConfigError(f"{path.name}: a figure's name ends in .svg, .png or .pdf")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     metadata = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
-    with matplotlib.rc_context(LOOK):
-        figure.savefig(draft, format=kind, dpi=200, metadata=metadata)
-    draft.replace(path)
+    with matplotlib.rc_context(LOOK), replacing(path) as file:
+        figure.savefig(file, format=kind, dpi=200, metadata=metadata)
     return path

@@ -3,36 +3,44 @@
 Steps are rounds, and the events' clock is the virtual one: TensorBoard's "relative" axis shows virtual time.
 """
 
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from adagq.drafts import replacing
 from adagq.errors import ConfigError
-from adagq.report.run import load, number
+from adagq.report.run import Row, load, number
 from adagq.report.summary import by_seed
 
 UNPLOTTED = {"method", "seed", "round"}
+EVENTS = "events.out.tfevents.0.adagq"  # TensorBoard knows event files by their name
 
 
 def write_tensorboard(run_dir: Path | str) -> Path:
-    """Write `run_dir`/tensorboard/METHOD/seed-N/events…; the folder for `tensorboard --logdir`."""
-    writer_of = _writer_class()
+    """Write `run_dir`/tensorboard/METHOD/seed-N/events…; the folder for `tensorboard --logdir`.
+
+    Rebuilding replaces the files, and the same rows give the same files.
+    """
+    tools = _tools()
     run = load(run_dir)
     folder = run.directory / "tensorboard"
     for method, seeds in by_seed(run.rows).items():
         for seed, rows in seeds.items():
-            place = folder / method / f"seed-{seed}"
-            shutil.rmtree(place, ignore_errors=True)  # events are only ever appended; a rebuild starts over
-            place.mkdir(parents=True)
-            writer = writer_of(str(place))
-            for row in rows:
-                for key in sorted(row.keys() - UNPLOTTED):
-                    value = number(row[key]) if isinstance(row[key], int | float) else None
-                    if value is not None:
-                        clock = float(row["seconds"])
-                        writer.add_scalar(_tag(key), value, int(row["round"]), wall_time=clock)
-            writer.close()
+            with replacing(folder / method / f"seed-{seed}" / EVENTS) as file:
+                _write_events(file, rows, *tools)
     return folder
+
+
+def _write_events(file: BinaryIO, rows: Sequence[Row], event_of: Any, scalar_of: Any, recorder_of: Any) -> None:
+    recorder = recorder_of(file)
+    recorder.write(event_of(file_version="brain.Event:2").SerializeToString())
+    for row in rows:
+        clock, round = float(row["seconds"]), int(row["round"])
+        for key in sorted(row.keys() - UNPLOTTED):
+            value = number(row[key]) if isinstance(row[key], int | float) else None
+            if value is not None:
+                event = event_of(wall_time=clock, step=round, summary=scalar_of(_tag(key), value))
+                recorder.write(event.SerializeToString())
 
 
 def _tag(key: str) -> str:
@@ -41,9 +49,12 @@ def _tag(key: str) -> str:
     return f"{kind}/{key}"
 
 
-def _writer_class() -> Any:
+def _tools() -> tuple[Any, Any, Any]:
+    """Return TensorBoard's event, scalar and record; its own writer loses errors of the disk in a thread."""
     try:
-        from tensorboard.summary import Writer
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.plugins.scalar.summary import scalar_pb
+        from tensorboard.summary.writer.record_writer import RecordWriter
     except ImportError:
         raise ConfigError("event files need TensorBoard: pip install 'adagq[tensorboard]'") from None
-    return Writer
+    return Event, scalar_pb, RecordWriter

@@ -1,9 +1,9 @@
 """Rebuild everything that is made from a run's rows: summary.json, report.html and the figures."""
 
 import json
-import os
 from pathlib import Path
 
+from adagq.drafts import replacing
 from adagq.errors import ConfigError
 from adagq.report.page import render
 from adagq.report.run import Run, load
@@ -19,7 +19,9 @@ def write_report(run_dir: Path | str, *, target: float | None = None, figures: b
     summary = _summary(run, target)
     write_summary(run.directory, summary)
     page = run.directory / "report.html"
-    _replace(page, render(run, summary))
+    text = render(run, summary)
+    with replacing(page) as file:
+        file.write(text.encode())
     if figures:
         from adagq.report.figures import write_figures  # matplotlib takes its time to import
 
@@ -30,7 +32,9 @@ def write_report(run_dir: Path | str, *, target: float | None = None, figures: b
 def write_summary(run_dir: Path | str, summary: Summary) -> Path:
     """Write `summary` as summary.json; the file's path."""
     path = Path(run_dir) / "summary.json"
-    _replace(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    with replacing(path) as file:
+        file.write(text.encode())
     return path
 
 
@@ -46,10 +50,3 @@ def _summary(run: Run, target: float | None) -> Summary:
         fleet=run.facts["fleet"],
         clients=run.facts.get("clients") or run.clients,
     )
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a file."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
