@@ -1,12 +1,12 @@
 """Put a verified copy of a published data set where `train`, `compare` and `reproduce` find it by themselves."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from adagq.drafts import replacing
 from adagq.errors import ConfigError, DataError
 from adagq.learners.data import LOCAL, DataSet, cache_folder, load_data
 from adagq.learners.fingerprints import Verified, verify
@@ -82,21 +82,12 @@ def _verified(name: str, to: Path) -> Verified | None:
 def _write(data: DataSet, to: Path) -> Path:
     """Write one .npz; it has its name only when it is whole."""
     path = to / data.name / f"{data.name}.npz"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("wb") as file:
-                np.savez(
-                    file,
-                    x_train=data.train_images,
-                    y_train=data.train_labels.astype(np.uint8),
-                    x_test=data.test_images,
-                    y_test=data.test_labels.astype(np.uint8),
-                )
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}") from None
+    with replacing(path) as file:
+        np.savez(
+            file,
+            x_train=data.train_images,
+            y_train=data.train_labels.astype(np.uint8),
+            x_test=data.test_images,
+            y_test=data.test_labels.astype(np.uint8),
+        )
     return path
