@@ -51,7 +51,7 @@ def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) ->
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=runs, text="")
         for step in steps:
-            if last is not None and (last.method, last.seed) != (step.method, step.seed):
+            if last is not None and _name(last) != _name(step):
                 forecast.end_run(last.row["round"], time.perf_counter() - begun)
                 begun = time.perf_counter()
                 progress.advance(bar)
@@ -65,7 +65,7 @@ def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) ->
 
 
 def _name(step: Step) -> str:
-    return f"{step.method.name}, seed {step.seed}"
+    return f"{step.cell + ': ' if step.cell else ''}{step.method.name}, seed {step.seed}"
 
 
 def _state(step: Step) -> str:
