@@ -70,11 +70,7 @@ class Config(BaseModel):
 
 def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Config:
     """Return the tree from a TOML file (None: the default) with `key=value` settings on top."""
-    text = (files("adagq") / "default.toml").read_text("utf-8") if path is None else _read(path)
-    try:
-        tree: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path or 'default.toml'}: {error}") from None
+    tree = tomllib.loads((files("adagq") / "default.toml").read_text("utf-8")) if path is None else read_toml(path)
     for setting in settings:
         _set(tree, setting)
     return resolve(tree, path.parent if path else Path())
@@ -132,12 +128,15 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def _read(path: Path) -> str:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file; ConfigError says what is wrong with it."""
     try:
-        return path.read_text("utf-8")
+        return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigError(f"{path}: cannot be read ({reason})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def _set(tree: dict[str, Any], setting: str) -> None:

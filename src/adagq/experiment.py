@@ -32,6 +32,7 @@ class Step:
     method: Method
     seed: int
     row: Row
+    cell: str = ""  # of a reproduction
 
 
 def compared(config: Config) -> Config:
