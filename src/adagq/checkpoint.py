@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from adagq.deadlines import Pace
 from adagq.drafts import replacing
 from adagq.errors import CheckpointError
 from adagq.messages import Broadcast, Receipt
@@ -26,7 +27,7 @@ from adagq.rounds import State
 from adagq.server import Downlink
 from adagq.vectors import Layout
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 BACKEND: Final = "backend_"
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -70,6 +71,9 @@ class Checkpoint:
             server_seconds=told["server_seconds"],
             broadcast=Broadcast(**told["broadcast"]),
             downloaded=Broadcast(**told["downloaded"]),
+            pace=Pace.from_json(told["pace"]),
+            norms=tuple(told["norms"]),
+            wary=told["wary"],
         )
 
 
@@ -88,6 +92,9 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
         "version": downlink.version,
         "versions": downlink.versions,
         "payloads": len(downlink.payloads),
+        "pace": state.pace.to_json(),
+        "norms": state.norms,
+        "wary": state.wary,
     }
     head = json.dumps({"format": FORMAT, **run, "state": told}).encode()
     arrays: dict[str, Any] = {

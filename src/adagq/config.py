@@ -36,6 +36,12 @@ class Training(BaseModel):
     learning_rate: Annotated[float, Field(gt=0)] = 0.01
     decay: Annotated[float, Field(gt=0, le=1)] = 0.995  # of the learning rate, per round
     participants: NotNegative = 0  # clients sampled per round; 0 = all
+    exchanges: Annotated[int, Field(ge=1, le=2)] = 2  # a round; with 1 levels are decided before this round's reports
+    deadline_seconds: Annotated[float, Field(gt=0)] | None = None  # of every round; derived from recent ones if not set
+    deadline_factor: Annotated[float, Field(ge=1)] = 1.5  # times what recent rounds needed
+    min_updates: Positive = 1  # a round with fewer is repeated
+    norm_bound: Annotated[float, Field(gt=1)] | None = None  # times the median norm: a larger update is refused
+    weight_bound: Annotated[float, Field(ge=1)] = 10.0  # times the median of the examples: more do not count
 
 
 class Config(BaseModel):

@@ -127,4 +127,10 @@ def _schedule(training: Training, fleet: fleets.Fleet, seed: int) -> Schedule:
         learning_rate=training.learning_rate,
         decay=training.decay,
         joins={client: member.join_round for client, member in enumerate(fleet.clients)},
+        exchanges=training.exchanges,
+        deadline_seconds=training.deadline_seconds,
+        deadline_factor=training.deadline_factor,
+        min_updates=training.min_updates,
+        norm_bound=training.norm_bound,
+        weight_bound=training.weight_bound,
     )

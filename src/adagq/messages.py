@@ -8,12 +8,14 @@ One round in the paper's six steps, and the message of each:
     4  server -> client   Task      how to train and how to send
     5  client -> server   Update    the encoded update, and what the client measured while encoding it
     6  server             Receipt   what the server keeps of an Update once the payload is added up
+       server             Incident  a client that did not deliver, or what it delivered and may not be used
 
 All are frozen; there is one message object per client, so nothing leaks from one client to another. Seconds
 are measured by the backend (a virtual clock or a real one), never here. Byte counts are `len(payload)`.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from adagq.codecs import Codec
 
@@ -118,6 +120,22 @@ class Receipt:
     compute_seconds: float  # probe, local epochs, encoding
     upload_seconds: float
     waiting_seconds: float  # idle until the round closed
+    arrival_seconds: float = float("nan")  # since the round began, by the server's own clock; NaN if not known
+
+
+# lost: never came; late: came after the deadline; refused: came and was not used; clamped: used, but for a number
+# in it that was cut to size or left out.
+IncidentKind = Literal["lost", "late", "refused", "clamped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Something that was asked of a client in this round and did not come, or not as it should."""
+
+    client: int
+    round: int
+    kind: IncidentKind
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +145,8 @@ class Closing:
     receipts: tuple[Receipt, ...]
     round_seconds: float
     server_seconds: float  # the part of the round in which only the server worked
+    incidents: tuple[Incident, ...] = ()  # what the backend knows of those that did not deliver
+    report_seconds: float = float("nan")  # since the round began: when the last report was there; NaN if not known
 
 
 @dataclass(frozen=True, slots=True)

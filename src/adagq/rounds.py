@@ -4,27 +4,46 @@
 is good enough. Nothing here draws a random number or reads a clock: seeds have names, seconds come from the
 backend. All that outlives a round is in `State`, so a run can be left at any round boundary and taken up
 again.
+
+Clients may fail at any step. A round closes at its deadline (`deadlines`) with what arrived and passed
+(`screening`); their mean is over them alone. With fewer than `min_updates` the model stays, the controller forgets
+the attempt, and the round is tried again; its seconds count.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import nan, sqrt
+from math import inf, isfinite, nan, sqrt
+from statistics import median
 from typing import Any, Protocol
 
 from adagq.control import Probe
+from adagq.deadlines import Pace, Patience, growth
+from adagq.errors import AdagqError, PayloadError
 from adagq.feedback import squared_norm
-from adagq.messages import Broadcast, Choice, Closing, Facts, Receipt, Report, Sync, Task, Update
+from adagq.messages import Broadcast, Choice, Closing, Facts, Incident, Receipt, Report, Sync, Task, Update
 from adagq.methods import Method
-from adagq.rows import ledger_of, row_of
+from adagq.rows import incidents_of, ledger_of, row_of
+from adagq.screening import Screen
 from adagq.seeds import generator
-from adagq.server import Aggregate, Downlink
+from adagq.server import Aggregate, Downlink, checked_norm
 from adagq.vectors import FloatVector, Layout
 
 NO_BROADCAST = Broadcast()
+NO_PACE = Pace()
+MAX_ATTEMPTS = 20  # at one round, before the run is given up
+RECENT_NORMS = 100
+logger = logging.getLogger("adagq")
 
 
 class Backend(Protocol):
-    """Runs clients, near or far. It may return fewer reports than syncs and fewer updates than tasks."""
+    """Runs clients, near or far. It may return fewer reports than syncs and fewer updates than tasks.
+
+    Whatever arrived in time may be handed over: the loop screens it. Deadlines are seconds since the round began,
+    inf for none; who had not delivered by then is left behind, and `close` names them. A round that is repeated has
+    the same number: every call of `sync` or `exchange` begins an attempt.
+    """
 
     @property
     def layout(self) -> Layout: ...
@@ -33,10 +52,16 @@ class Backend(Protocol):
         """Return the first model, which clients that are there from the start make from the run's seed."""
         ...
 
-    def sync(self, syncs: Sequence[Sync]) -> Sequence[Report]: ...
+    def sync(self, syncs: Sequence[Sync], deadline: float) -> Iterable[Report]: ...
 
-    def work(self, tasks: Sequence[Task]) -> Iterator[Update]:
+    def work(self, tasks: Sequence[Task], deadline: float) -> Iterator[Update]:
         """Yield updates as they may be added, in an order that does not depend on the machine."""
+        ...
+
+    def exchange(
+        self, syncs: Sequence[Sync], tasks: Sequence[Task], deadline: float
+    ) -> Iterator[tuple[Report, Update]]:
+        """Do both at once: the task travels with the sync, the report with the update."""
         ...
 
     def close(self) -> Closing:
@@ -58,6 +83,17 @@ class Schedule:
     learning_rate: float = 0.01
     decay: float = 0.995  # of the learning rate, per round
     joins: Mapping[int, int] = field(default_factory=dict)  # client -> first round it is there; 1 if not named
+    exchanges: int = 2  # a round; with 1 tasks travel with syncs, decided before this round's reports
+    deadline_seconds: float | None = None  # of every round; None derives it from recent rounds
+    deadline_factor: float = 1.5
+    first_deadline_seconds: float = inf  # while there is nothing to derive it from
+    min_updates: int = 1  # a round with fewer is repeated
+    norm_bound: float | None = None  # an update's norm, times the median of recent ones: beyond it is refused
+    weight_bound: float = 10.0  # a client's examples, times the median: more do not count
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(self.deadline_seconds, self.deadline_factor, self.first_deadline_seconds)
 
     def cohort(self, round: int) -> tuple[int, ...]:
         """Return the clients of this round, in order."""
@@ -83,20 +119,37 @@ class State:
     control: Any
     round: int = 0
     seconds: float = 0.0
-    receipts: tuple[Receipt, ...] = ()
+    receipts: tuple[Receipt, ...] = ()  # of the last round, those that may be learnt from
     norm: float = nan
     server_seconds: float = 0.0
     broadcast: Broadcast = NO_BROADCAST  # the latest
     downloaded: Broadcast = NO_BROADCAST  # the one that the receipts are about
+    attempt: int = 0  # vain ones at the round under way; 0 at a round boundary
+    pace: Pace = NO_PACE
+    norms: tuple[float, ...] = ()  # of updates that were accepted lately; kept only where they are asked for
+    wary: bool = False  # the sum was not finite once: look at every update's norm from then on
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A finished round: its row, its ledger, and the state, which the next round will change."""
+    """A finished round: its row, its ledger, its incidents, and the state, which the next round will change."""
 
     row: dict[str, Any]
     ledger: list[dict[str, Any]]
+    incidents: list[dict[str, Any]]
     state: State
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What came of one attempt at a round."""
+
+    mean: tuple[FloatVector, FloatVector] | None  # None if too little arrived, or nothing that could be used
+    closing: Closing  # with the receipts of accepted updates and with all incidents
+    learnt: tuple[Receipt, ...]  # receipts that may be learnt from
+    control: Any  # the controller's state after this attempt, if it counts
+    pace: Pace
+    reports: tuple[Report, ...]
 
 
 def begin(method: Method, backend: Backend, schedule: Schedule) -> State:
@@ -109,48 +162,179 @@ def begin(method: Method, backend: Backend, schedule: Schedule) -> State:
 
 
 def federate(method: Method, backend: Backend, schedule: Schedule, state: State | None = None) -> Iterator[Closed]:
-    """Run rounds, from the start or from `state`, until one brings no update at all (training diverged)."""
+    """Run rounds, from the start or from `state`, until every client's training has diverged."""
     state = state or begin(method, backend, schedule)
     controller, downlink = method.controller, state.downlink
+    attempted = _one_exchange if schedule.exchanges == 1 else _two_exchanges
+    logged: set[int] = set()
     while True:
         k = state.round + 1
-        cohort = schedule.cohort(k)
+        state.attempt = 0
+        incidents: list[Incident] = []
+        while True:
+            attempt = attempted(method, backend, schedule, state)
+            closing = attempt.closing
+            state.seconds += closing.round_seconds
+            incidents.extend(closing.incidents)
+            _log(closing.incidents, logged)
+            if attempt.mean is not None:
+                break
+            if not closing.receipts and all(incident.kind == "refused" for incident in closing.incidents):
+                return  # all answered and nothing is a number any more: another attempt would be the same
+            state.attempt += 1
+            if state.attempt == MAX_ATTEMPTS:
+                raise AdagqError(_vain(k, closing, schedule.min_updates))
 
-        # 1. The aggregate of the last round goes to every client, with what the controller wants probed.
-        probes = controller.probe(state.control, cohort)
-        syncs = [_asking(downlink.sync(client, k), method, probes.get(client)) for client in cohort]
-
-        # 2. Clients apply it to their own copy and report losses.
-        reports = tuple(backend.sync(syncs))
-        for report in reports:
-            downlink.acknowledge(report.client)
-
-        # 3. While the clients train (a) the server decides how much each may send (b).
-        facts = Facts(k, reports, state.receipts, state.norm, state.server_seconds, state.downloaded)
-        state.control = controller.observe(state.control, facts)
-        choices = controller.choose(state.control, tuple(report.client for report in reports))
-
-        # 4. Each client learns its own levels or byte budget.
-        tasks = [_task(report.client, k, method, schedule, choices[report.client]) for report in reports]
-
-        # 5., 6. Payloads are added up as they arrive and forgotten; the model moves by their mean.
-        aggregate = Aggregate(backend.layout)
-        for update in backend.work(tasks):
-            aggregate.add(update)
-        closing = backend.close()
-        if not closing.receipts:
-            return
-        mean, buffers = aggregate.mean()
+        mean, buffers = attempt.mean
         state.norm = sqrt(squared_norm(mean))
-        state.downloaded = state.broadcast
+        state.round, state.receipts, state.server_seconds = k, attempt.learnt, closing.server_seconds
+        state.control, state.pace, state.downloaded = attempt.control, attempt.pace, state.broadcast
+        if schedule.exchanges == 1:
+            state.control = controller.observe(state.control, _facts(state, k, attempt.reports))
         state.broadcast = downlink.step(mean, buffers, k, controller.broadcast(state.control).budget_bytes)
 
-        state.round, state.receipts, state.server_seconds = k, closing.receipts, closing.server_seconds
-        state.seconds += closing.round_seconds
-        row = row_of(closing, state.norm, *backend.evaluate(downlink.vector, downlink.buffers))
+        row = row_of(closing, state.norm, *backend.evaluate(downlink.vector, downlink.buffers), incidents)
         run = {"method": method.name, "seed": schedule.seed, "round": k}
-        ledger = [run | line for line in ledger_of(closing.receipts)]
-        yield Closed(run | {"seconds": state.seconds} | row, ledger, state)
+        yield Closed(
+            run | {"seconds": state.seconds} | row | {"attempts": state.attempt + 1},
+            [run | line for line in ledger_of(closing.receipts)],
+            [run | line for line in incidents_of(incidents)],
+            state,
+        )
+
+
+def _two_exchanges(method: Method, backend: Backend, schedule: Schedule, state: State) -> _Attempt:
+    """The paper's round: levels are decided on this round's reports, while the clients train."""
+    k, controller, patience = state.round + 1, method.controller, schedule.patience
+
+    # 1. The aggregate of the last round goes to every client, with what the controller wants probed.
+    syncs = _syncs(method, schedule, state)
+    screen = Screen(k, syncs, schedule.weight_bound)
+
+    # 2. Clients apply it to their own copy and report losses.
+    deadline = patience.deadlines(state.pace, syncs).reports
+    screened = (screen.report(report) for report in backend.sync(syncs, deadline))
+    reports = tuple(sorted(filter(None, screened), key=lambda report: report.client))
+    for report in reports:
+        state.downlink.acknowledge(report.client)
+
+    # 3. While the clients train (a) the server decides how much each may send (b).
+    control = controller.observe(state.control, _facts(state, k, reports))
+    choices = controller.choose(control, tuple(report.client for report in reports)) if reports else {}
+
+    # 4. Each client learns its own levels or byte budget. Who waited for reports in vain began that much later.
+    tasks = [_task(report.client, k, method, schedule, choices[report.client]) for report in reports]
+    waited = deadline if len(reports) < len(syncs) and patience.seconds is None else 0.0
+    deadline = waited + patience.deadlines(state.pace, syncs, growth(state.pace, tasks, state.receipts)).updates
+
+    # 5., 6. Payloads are added up as they arrive and forgotten; the model moves by their mean.
+    screen.expect(tasks, [report.examples for report in reports])
+    aggregate = _added(backend.work(tasks, deadline), screen, schedule, state, backend.layout)
+    return _closed(aggregate, backend.close(), screen, schedule, state, (syncs, tasks, reports), control)
+
+
+def _one_exchange(method: Method, backend: Backend, schedule: Schedule, state: State) -> _Attempt:
+    """The same in one trip: levels are those of the state before this round's reports, which come with the updates."""
+    k, cohort = state.round + 1, schedule.cohort(state.round + 1)
+    syncs = _syncs(method, schedule, state)
+    choices = method.controller.choose(state.control, cohort)
+    tasks = [_task(client, k, method, schedule, choices[client]) for client in cohort]
+    screen = Screen(k, syncs, schedule.weight_bound)
+    screen.expect(tasks, [receipt.examples for receipt in state.receipts])
+    more = growth(state.pace, tasks, state.receipts)
+    deadline = schedule.patience.deadlines(state.pace, syncs, more).updates
+    reports: list[Report] = []
+
+    def updates() -> Iterator[Update]:
+        for told, update in backend.exchange(syncs, tasks, deadline):
+            if (report := screen.report(told)) is not None:
+                state.downlink.acknowledge(report.client)
+                reports.append(report)
+                yield update
+
+    aggregate = _added(updates(), screen, schedule, state, backend.layout)
+    reports.sort(key=lambda report: report.client)
+    exchanged = (syncs, tasks, tuple(reports))
+    return _closed(aggregate, backend.close(), screen, schedule, state, exchanged, state.control)
+
+
+def _syncs(method: Method, schedule: Schedule, state: State) -> list[Sync]:
+    k = state.round + 1
+    cohort = schedule.cohort(k)
+    probes = method.controller.probe(state.control, cohort)
+    return [_asking(state.downlink.sync(client, k), method, probes.get(client)) for client in cohort]
+
+
+def _facts(state: State, round: int, reports: tuple[Report, ...]) -> Facts:
+    return Facts(round, reports, state.receipts, state.norm, state.server_seconds, state.downloaded)
+
+
+def _added(updates: Iterable[Update], screen: Screen, schedule: Schedule, state: State, layout: Layout) -> Aggregate:
+    """Return the sum of what passes; norms are looked at if there is a bound, or reason to be wary."""
+    aggregate = Aggregate(layout)
+    largest = schedule.norm_bound * median(state.norms) if schedule.norm_bound and state.norms else inf
+    for update in updates:
+        if (passed := screen.update(update)) is None:
+            continue
+        try:
+            norm = checked_norm(passed, layout, largest) if schedule.norm_bound or state.wary else nan
+            aggregate.add(passed)
+        except PayloadError as error:
+            screen.refuse(passed.client, str(error))
+        else:
+            screen.accept(passed, norm)
+    return aggregate
+
+
+def _closed(
+    aggregate: Aggregate,
+    closing: Closing,
+    screen: Screen,
+    schedule: Schedule,
+    state: State,
+    exchanged: tuple[Sequence[Sync], Sequence[Task], tuple[Report, ...]],
+    control: Any,
+) -> _Attempt:
+    syncs, tasks, reports = exchanged
+    booked, learnt = screen.close(closing)
+    mean = None
+    if len(booked) >= max(schedule.min_updates, 1) and _in_bounds(screen, schedule, state):
+        mean = aggregate.mean()
+        if not all(isfinite(squared_norm(part)) for part in mean):
+            mean, state.wary = None, True
+    closing = replace(closing, receipts=booked, incidents=tuple(screen.incidents))
+    pace = state.pace.after(syncs, tasks, learnt, closing.report_seconds)
+    return _Attempt(mean, closing, learnt, control, pace, reports)
+
+
+def _in_bounds(screen: Screen, schedule: Schedule, state: State) -> bool:
+    """Remember the norms. The first ones have only each other to be measured by: if one is out of bounds, try again."""
+    if not schedule.norm_bound or not screen.norms:
+        return True
+    first, largest = not state.norms, schedule.norm_bound * median(state.norms or screen.norms)
+    usual = tuple(norm for norm in screen.norms if norm <= largest)
+    state.norms = (*state.norms, *usual)[-RECENT_NORMS:]
+    return not first or len(usual) == len(screen.norms)
+
+
+def _log(incidents: Iterable[Incident], logged: set[int]) -> None:
+    """Say once per client that something is wrong with it; incidents.jsonl has all of it."""
+    for incident in incidents:
+        if incident.client not in logged:
+            logged.add(incident.client)
+            level = logging.INFO if incident.kind in ("lost", "late") else logging.WARNING
+            text = "client %d in round %d: %s (%s); further incidents of this client are not logged"
+            logger.log(level, text, incident.client, incident.round, incident.kind, incident.reason)
+
+
+def _vain(round: int, closing: Closing, min_updates: int) -> str:
+    kinds = Counter(incident.kind for incident in closing.incidents)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "nobody answered"
+    reason = f"; the last reason: {closing.incidents[-1].reason}" if closing.incidents else ""
+    return (
+        f"round {round}: {MAX_ATTEMPTS} attempts in a row brought fewer than {min_updates} usable updates "
+        f"(the last one {len(closing.receipts)}; {counts}{reason})"
+    )
 
 
 def _asking(sync: Sync, method: Method, probe: Probe | None) -> Sync:

@@ -5,13 +5,18 @@ from math import isfinite
 from statistics import fmean
 from typing import Any
 
-from adagq.messages import Closing, Receipt
+from adagq.messages import Closing, Incident, Receipt
 
 SECONDS = ("download_seconds", "compute_seconds", "upload_seconds", "waiting_seconds")
 
 
-def row_of(closing: Closing, norm: float, accuracy: float, loss: float) -> dict[str, Any]:
-    """Return the measured columns of rows.jsonl; a number that is not finite is None."""
+def row_of(
+    closing: Closing, norm: float, accuracy: float, loss: float, incidents: Sequence[Incident] = ()
+) -> dict[str, Any]:
+    """Return the measured columns of rows.jsonl; a number that is not finite is None.
+
+    `incidents` are those of all attempts at the round; each client counts once.
+    """
     receipts = closing.receipts
     columns = {
         "round_seconds": closing.round_seconds,
@@ -25,6 +30,8 @@ def row_of(closing: Closing, norm: float, accuracy: float, loss: float) -> dict[
         "levels": fmean(receipt.levels for receipt in receipts),
         "norm": norm,
         "nsr": noise_to_signal(receipts, norm),
+        "failed": len({incident.client for incident in incidents if incident.kind in ("lost", "late")}),
+        "refused": len({incident.client for incident in incidents if incident.kind == "refused"}),
     }
     return {name: value if isfinite(value) else None for name, value in columns.items()}
 
@@ -43,3 +50,8 @@ def ledger_of(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
     """Return the measured columns of ledger.jsonl, a line per client."""
     names = ("client", "levels", "upload_bytes", "download_bytes", *SECONDS)
     return [{name: getattr(receipt, name) for name in names} for receipt in receipts]
+
+
+def incidents_of(incidents: Sequence[Incident]) -> list[dict[str, Any]]:
+    """Return the columns of incidents.jsonl, a line per incident."""
+    return [{"client": one.client, "kind": one.kind, "reason": one.reason} for one in incidents]

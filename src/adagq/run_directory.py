@@ -3,6 +3,7 @@
     config.toml      the resolved settings
     rows.jsonl       one line per method, seed and round
     ledger.jsonl     one line per method, seed, round and client
+    incidents.jsonl  one line per client that did not deliver, or whose delivery could not be used
     checkpoint.npz   the last closed round, for `--resume`
 
 docs/architecture.md has the columns. A directory that holds anything is never written to, unless it is resumed, and
@@ -25,7 +26,7 @@ from adagq.methods import Method
 from adagq.rounds import Closed, State
 from adagq.vectors import Layout
 
-CONFIG, ROWS, LEDGER = "config.toml", "rows.jsonl", "ledger.jsonl"
+CONFIG, ROWS, LEDGER, INCIDENTS = "config.toml", "rows.jsonl", "ledger.jsonl", "incidents.jsonl"
 
 
 class Restorable(Protocol):
@@ -91,6 +92,7 @@ class RunDirectory:
         try:
             if not self._files:
                 self._create()
+            self._write(INCIDENTS, closed.incidents)
             self._write(LEDGER, closed.ledger)
             self._write(ROWS, [closed.row])
             for file in self._files.values():
@@ -124,7 +126,7 @@ class RunDirectory:
         if not config.exists():
             with replacing(config) as file:
                 file.write(self._config.encode())
-        for name in (ROWS, LEDGER):
+        for name in (ROWS, LEDGER, INCIDENTS):
             self._files[name] = os.open(self._path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def _take_up(self) -> None:
@@ -137,7 +139,7 @@ class RunDirectory:
         lines = rows.read_bytes().splitlines(keepends=True) if rows.exists() else []
         if self._saved is None and len(lines) > 1:
             raise CheckpointError(f"{self._path}: has rows but no {self._checkpoint.name}, so it cannot be continued")
-        sizes = {ROWS: 0, LEDGER: 0} if self._saved is None else self._saved.sizes
+        sizes = {ROWS: 0, LEDGER: 0, INCIDENTS: 0} if self._saved is None else self._saved.sizes
         try:
             self._create()
             for name, file in self._files.items():

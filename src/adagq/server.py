@@ -7,12 +7,13 @@
 Memory does not grow with the number of clients: two vectors here, three there, an integer per client.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from adagq.codecs import Codec, Fitting, Float32, decode_into
+from adagq.codecs import Codec, Fitting, Float32, decode, decode_into
 from adagq.errors import PayloadError
 from adagq.feedback import send, squared_norm
 from adagq.messages import Broadcast, Sync, Update
@@ -48,6 +49,19 @@ class Aggregate:
         self._vector *= scale
         self._buffers *= scale
         return self._vector, self._buffers
+
+
+def checked_norm(update: Update, layout: Layout, largest: float = math.inf) -> float:
+    """Return the norm of what the payload decodes to; one that is too large raises `PayloadError`.
+
+    A norm that float32 cannot square is too large in any case: such an update would ruin the sum.
+    """
+    norm = math.sqrt(squared_norm(decode(update.payload, layout.elements)))
+    if not norm <= largest or not math.isfinite(norm):
+        raise PayloadError(f"norm {norm:.4g}, at most {largest:.4g} is allowed")
+    if update.buffers and not math.isfinite(squared_norm(decode(update.buffers, layout.buffer_elements))):
+        raise PayloadError("buffers too large for float32")
+    return norm
 
 
 @dataclass

@@ -3,19 +3,23 @@
     client   download ─ decode ─ probe ─ train ──┬─ encode ─ upload ─┐
     server                        └ all reports ─ decide ─┘          └ decode in order of arrival, encode the mean
 
-Step 3b overlaps with 3a: encoding begins when both are done. Nothing here reads the machine's clock. With
+Step 3b overlaps with 3a: encoding begins when both are done; report and task cost a latency each. In a round of one
+exchange there is nothing to wait for. The server does not know who is gone: it waits for a missing report or update
+until the deadline, or, without one, for as long as the client would have computed. Nothing here reads the machine's
+clock. With
 `payload_scale` the body of every payload counts that many times, its frame header once; controllers, ledger
 and rows see these link bytes, clients see their real ones. Floats as they are take no time to encode; every
 other codec takes the device's seconds per element; the server's cores are twice as fast and share the work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 
 from adagq.codecs.wire import HEADER
 from adagq.fleet import Fleet
 from adagq.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_ELEMENT
-from adagq.messages import Closing, Receipt, Sync, Task, Update
+from adagq.messages import Closing, Incident, IncidentKind, Receipt, Sync, Task, Update
 
 FRAME_BYTES = HEADER.size + 8  # of a payload with one section
 SERVER_SPEED = 2.0  # of one of the server's cores, in devices
@@ -61,6 +65,10 @@ class _Begun:
     download_seconds: float
     probe_seconds: float  # decoding included
 
+    @property
+    def seconds(self) -> float:
+        return self.download_seconds + self.probe_seconds
+
 
 @dataclass
 class Clock:
@@ -73,16 +81,49 @@ class Clock:
     decodes_downlink: bool  # whether the aggregate arrives in a codec that takes time
     encodes_uplink: bool
     now: float = 0.0
+    examples: Sequence[int] = ()  # that each client trains on
     _begun: dict[int, _Begun] = field(default_factory=dict)
     _decided: float = 0.0
+    _together: bool = False  # one exchange: nothing is decided in between
+    _deadline: float = inf  # of this round's updates, since it began
+    _missing: float = -inf  # the second until which someone that does not come is waited for, if there is no deadline
+    _incidents: list[Incident] = field(default_factory=list)
+    _report_seconds: float = 0.0
     _receipts: list[tuple[float, Receipt]] = field(default_factory=list)  # with the second of arrival
 
-    def begin(self, syncs: Sequence[Sync]) -> None:
-        """Steps 1 and 2: every client downloads and, where asked, probes; then the server can decide."""
+    def begin(
+        self,
+        syncs: Sequence[Sync],
+        deadline: float = inf,
+        absent: Collection[int] = (),
+        together: bool = False,
+    ) -> list[Sync]:
+        """Steps 1 and 2: every client downloads and, where asked, probes; then the server can decide.
+
+        Returns the syncs of those whose report came in time; `absent` clients send none.
+        """
         self._receipts.clear()
+        self._incidents.clear()
+        self._together, self._missing = together, -inf
         self._begun = {sync.client: self._begin(sync) for sync in syncs}
-        reported = [self._begun[sync.client] for sync in syncs if sync.probing]
-        self._decided = self.now + max((b.download_seconds + b.probe_seconds for b in reported), default=0.0)
+        present, seconds, awaited = [], [], []
+        for sync in syncs:
+            begun = self._begun[sync.client]
+            reported = begun.seconds + (0.0 if together else self.fleet.clients[sync.client].uplink.latency_seconds)
+            if sync.client in absent:
+                self.lost(sync.client, sync.round, "no report")
+            elif reported > deadline and not together:
+                self._note(
+                    sync.client, sync.round, "late", f"report after {reported:.4g} s, asked for by {deadline:.4g} s"
+                )
+            else:
+                present.append(sync)
+                seconds.append(reported)
+            if sync.probing:
+                awaited.append(reported if (present and present[-1] is sync) or deadline == inf else deadline)
+        self._report_seconds = max(seconds, default=0.0)
+        self._decided = self.now + (0.0 if together else max(awaited, default=0.0))
+        return present
 
     def _begin(self, sync: Sync) -> _Begun:
         client = self.fleet.clients[sync.client]
@@ -98,16 +139,40 @@ class Clock:
             seconds += requantized * codec_seconds
         return _Begun(nbytes, download_seconds, seconds)
 
-    def arrived(self, task: Task, update: Update) -> None:
-        """Steps 3 to 5: train, wait for the decision if need be, encode, upload."""
+    def expect(self, deadline: float) -> None:
+        """Set the deadline of this round's updates."""
+        self._deadline = deadline
+
+    def lost(self, client: int, round: int, reason: str, epochs: int = 1) -> None:
+        """Note a client that is waited for in vain."""
+        begun = self._begun[client]
+        samples = self.examples[client] if self.examples else 0
+        seconds = begun.seconds + self.fleet.clients[client].device.train_seconds(samples, epochs, round)
+        self._missing = max(self._missing, self.now + seconds)
+        self._note(client, round, "lost", reason)
+
+    def diverged(self, client: int, round: int) -> None:
+        """Note a client that has nothing finite to send, and says so."""
+        self._note(client, round, "refused", "training left a number that is not finite")
+
+    def arrived(self, task: Task, update: Update) -> bool:
+        """Steps 3 to 5: train, wait for the decision if need be, encode, upload; whether it came in time."""
         client, begun = self.fleet.clients[task.client], self._begun[task.client]
         train_seconds = client.device.train_seconds(update.examples, task.epochs, task.round)
         encode_seconds = client.device.encode_seconds(self.elements) if self.encodes_uplink else 0.0
         compute_seconds = begun.probe_seconds + train_seconds + encode_seconds
         trained = self.now + begun.download_seconds + begun.probe_seconds + train_seconds
-        encoded = max(trained, self._decided) + encode_seconds
+        decided = self._decided
+        if decided > self.now:
+            decided += client.downlink.latency_seconds
+        encoded = max(trained, decided) + encode_seconds
         nbytes = self.scale.update(update)
         upload_seconds = client.uplink.seconds(nbytes, encoded, task.round)
+        arrival_seconds = encoded + upload_seconds - self.now
+        if arrival_seconds > self._deadline:
+            reason = f"update after {arrival_seconds:.4g} s, asked for by {self._deadline:.4g} s"
+            self._note(task.client, task.round, "late", reason)
+            return False
         receipt = Receipt(
             client=task.client,
             round=task.round,
@@ -123,8 +188,10 @@ class Clock:
             compute_seconds=compute_seconds,
             upload_seconds=upload_seconds,
             waiting_seconds=0.0,  # known when the last one has arrived
+            arrival_seconds=arrival_seconds,
         )
         self._receipts.append((encoded + upload_seconds, receipt))
+        return True
 
     def close(self) -> Closing:
         """Step 6: the server decodes payload after payload as they arrive, then encodes the mean."""
@@ -135,13 +202,21 @@ class Clock:
         for arrival in sorted(second for second, _ in self._receipts):
             last = arrival
             free = max(free, arrival) + decode_seconds
+        if any(incident.kind in ("lost", "late") for incident in self._incidents):
+            last = max(last, self.now + self._deadline if isfinite(self._deadline) else self._missing)
+            free = max(free, last)
         server_seconds = free - last + encode_seconds + self.fleet.server_seconds
         start, self.now = self.now, last + server_seconds
         return Closing(
             receipts=tuple(_with_waiting(receipt, last - start) for _, receipt in self._receipts),
             round_seconds=self.now - start,
             server_seconds=server_seconds,
+            incidents=tuple(self._incidents),
+            report_seconds=self._report_seconds,
         )
+
+    def _note(self, client: int, round: int, kind: IncidentKind, reason: str) -> None:
+        self._incidents.append(Incident(client, round, kind, reason))
 
 
 def _with_waiting(receipt: Receipt, seconds: float) -> Receipt:

@@ -7,7 +7,7 @@ handed on in client order, whoever finished first, so rows do not depend on the 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,7 @@ class Simulated:
             held_out=held_out,
             decodes_downlink=not isinstance(method.downlink, Float32),
             encodes_uplink=not isinstance(method.uplink, Float32),
+            examples=self._examples,
         )
         pool.clear_residuals(population.clients * population.layout.elements)
 
@@ -64,21 +65,25 @@ class Simulated:
     def initial(self) -> tuple[FloatVector, FloatVector]:
         return self._copy.vector, self._copy.buffers
 
-    def sync(self, syncs: Sequence[Sync]) -> list[Report]:
-        self._copy = receive(self._copy, next((sync for sync in syncs if not sync.full), syncs[0]))
-        self._pool.broadcast(self._copy)
-        self._clock.begin(syncs)
-        # Workers hold the model already: a sync goes to them without its payloads.
-        asked = [replace(sync, payloads=(b"",), buffers=b"") for sync in syncs if sync.probing]
-        reports = {report.client: report for report in self._pool.run("probe", asked)}
-        return [reports.get(sync.client) or self._blank(sync) for sync in syncs]
+    def sync(self, syncs: Sequence[Sync], deadline: float = inf) -> list[Report]:
+        return self._reports(syncs, self._clock.begin(syncs, deadline))
 
-    def work(self, tasks: Sequence[Task]) -> Iterator[Update]:
+    def work(self, tasks: Sequence[Task], deadline: float = inf) -> Iterator[Update]:
+        self._clock.expect(deadline)
         real = [self._with_real_budget(task) for task in tasks]
         for task, update in zip(tasks, self._pool.run("work", real), strict=True):
-            if update is not None:
-                self._clock.arrived(task, update)
+            if update is None:
+                self._clock.diverged(task.client, task.round)
+            elif self._clock.arrived(task, update):
                 yield update
+
+    def exchange(
+        self, syncs: Sequence[Sync], tasks: Sequence[Task], deadline: float
+    ) -> Iterator[tuple[Report, Update]]:
+        begun = self._clock.begin(syncs, together=True)
+        reports = {report.client: report for report in self._reports(syncs, begun)}
+        for update in self.work([task for task in tasks if task.client in reports], deadline):
+            yield reports[update.client], update
 
     def close(self) -> Closing:
         return self._clock.close()
@@ -110,6 +115,15 @@ class Simulated:
         self._clock.now = float(saved["seconds"])
         if saved["residuals"].size:
             saved["residuals"].tofile(self._pool.residuals)
+
+    def _reports(self, syncs: Sequence[Sync], begun: Sequence[Sync]) -> list[Report]:
+        """Move the model on and return the reports of those that have begun the round."""
+        self._copy = receive(self._copy, next((sync for sync in syncs if not sync.full), syncs[0]))
+        self._pool.broadcast(self._copy)
+        # Workers hold the model already: a sync goes to them without its payloads.
+        asked = [replace(sync, payloads=(b"",), buffers=b"") for sync in begun if sync.probing]
+        reports = {report.client: report for report in self._pool.run("probe", asked)}
+        return [reports.get(sync.client) or self._blank(sync) for sync in begun]
 
     def _blank(self, sync: Sync) -> Report:
         return Report(sync.client, sync.round, self._examples[sync.client])

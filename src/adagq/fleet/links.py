@@ -22,6 +22,9 @@ PACKET_BYTES = 1500  # what one line of a mahimahi trace delivers
 class Link(Protocol):
     """One direction between one client and the server."""
 
+    @property
+    def latency_seconds(self) -> float: ...
+
     def seconds(self, nbytes: float, start: float = 0.0, round: int = 0) -> float:
         """Return how long `nbytes` take when sending begins at second `start` of the run, in this round."""
         ...
