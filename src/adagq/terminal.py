@@ -15,7 +15,7 @@ from rich.table import Table
 
 from adagq.experiment import Step
 from adagq.planning import Plan, PlanInput, sweep
-from adagq.report.units import percent, seconds_text
+from adagq.report.units import percent, seconds_text, time_word
 
 
 @dataclass
@@ -70,7 +70,8 @@ def _name(step: Step) -> str:
 
 def _state(step: Step) -> str:
     row = step.row
-    return f"round {row['round']}, {percent(row['accuracy'])}, virtual time {seconds_text(row['seconds'])}"
+    time_text = f"{time_word(row.get('clock', ''))} {seconds_text(row['seconds'])}"
+    return f"round {row['round']}, {percent(row['accuracy'])}, {time_text}"
 
 
 def _line(step: Step) -> str:

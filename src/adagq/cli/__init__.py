@@ -10,6 +10,7 @@ import typer
 
 from adagq import __version__
 from adagq.cli.data import data
+from adagq.cli.deploy import deploy
 from adagq.errors import AdagqError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
 app.add_typer(bench)
+app.add_typer(deploy)
 app.add_typer(data)
 
 ConfigFile = Annotated[Path | None, typer.Argument(help="Settings as TOML; without: digits on the paper's fleet.")]

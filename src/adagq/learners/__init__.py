@@ -13,14 +13,16 @@ from adagq.learners.task import TaskSpec
 
 if TYPE_CHECKING:
     from adagq.learners.flat import FlatModule
+    from adagq.learners.loop_learner import LoopLearner
     from adagq.learners.models import MODELS
     from adagq.learners.torch_learner import Samples, TorchLearner, TorchPopulation
 
-__all__ = ["MODELS", "FlatModule", "Samples", "TaskSpec", "TorchLearner", "TorchPopulation"]
+__all__ = ["MODELS", "FlatModule", "LoopLearner", "Samples", "TaskSpec", "TorchLearner", "TorchPopulation"]
 
 _HOMES = {
     "MODELS": "models",
     "FlatModule": "flat",
+    "LoopLearner": "loop_learner",
     "Samples": "torch_learner",
     "TorchLearner": "torch_learner",
     "TorchPopulation": "torch_learner",

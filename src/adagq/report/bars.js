@@ -10,7 +10,7 @@ function deviation(mean, std) {
 function drawSplit() {
   const phases = DATA.phases.filter((phase) => DATA.methods.some((method) => method.means[`${phase}_seconds`] > 0));
   phaseLegend(byId("split-legend"), phases);
-  bars(byId("split-plot"), "time", "Virtual time until the target", byTime().map((method) => ({
+  bars(byId("split-plot"), "time", `${DATA.time} until the target`, byTime().map((method) => ({
     method,
     end: `${method.reached ? "" : "missed · "}${quantity(method.means.seconds, "time")}${method.stds.seconds ? deviation(method.means.seconds, method.stds.seconds) : ""}`,
     lanes: [phases.map((phase) => ({ name: phase, colour: `var(--p-${phase})`, value: method.means[`${phase}_seconds`] || 0 }))],

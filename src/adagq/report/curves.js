@@ -1,4 +1,4 @@
-// Accuracy over virtual time: mean and band per method, single seeds thin, the target and when it was reached.
+// Accuracy over time: mean and band per method, single seeds thin, the target and when it was reached.
 function drawAccuracy() {
   const names = byTime().map((method) => method.name).filter((name) => DATA.curves[name]);
   const hidden = new Set();
@@ -54,7 +54,7 @@ function accuracyChart(width, names, view) {
       last = x(mark);
       root.append(line(last, box.top, last, box.bottom, { class: "gridline" }), words(last, box.bottom + 16, clockText(mark), { class: "soft tick", "text-anchor": "middle" }));
     }
-  } else x = unitAxis(root, end, "time", box.left, box.right, box.top, box.bottom, "virtual time, ");
+  } else x = unitAxis(root, end, "time", box.left, box.right, box.top, box.bottom, `${DATA.time}, `);
   root.append(svg("clipPath", { id: "accuracy-clip" }, svg("rect", { x: box.left, y: box.top - 6, width: box.right - box.left, height: box.bottom - box.top + 6 })));
   const inner = svg("g", { "clip-path": "url(#accuracy-clip)" });
   root.append(inner);
@@ -132,7 +132,7 @@ function clockText(seconds) {
   return `${plain(seconds / size)}\u00a0${name}`;
 }
 const target = () => percent(DATA.target).replace(".0", "");
-const accuracyText = (names) => `Accuracy over virtual time. ${names.map((name) => {
+const accuracyText = (names) => `Accuracy over ${DATA.time}. ${names.map((name) => {
   const method = METHOD[name];
   return method.reached > 0 ? `${name} reaches ${target()} after ${quantity(method.means.seconds, "time")}` : `${name} misses ${target()}`;
 }).join("; ")}.`;

@@ -15,7 +15,7 @@ from adagq.report.canvas import dashes, drawn, save
 from adagq.report.palette import PHASE_INKS, PHASES, inks
 from adagq.report.run import Run
 from adagq.report.summary import Summary, shown
-from adagq.report.units import bytes_text, percent, pick_bytes, pick_seconds, scale_note, seconds_text
+from adagq.report.units import bytes_text, percent, pick_bytes, pick_seconds, scale_note, seconds_text, time_word
 
 COLUMNS = 3  # of panels
 
@@ -45,7 +45,7 @@ def write_figures(run: Run, summary: Summary) -> list[Path]:
 
 
 def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
-    """Accuracy over virtual time: mean and band over seeds, rings where the target was reached."""
+    """Accuracy over time: mean and band over seeds, rings where the target was reached."""
     target = summary["run"]["target"]
     colours = inks(summary["methods"])
     last = max(float(times[-1]) for curve in curves.values() for times, _ in curve.seeds)
@@ -74,7 +74,7 @@ def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
                 "zorder": 5,
             }
             axes.errorbar(mean, target, xerr=std or None, marker="o", **look)
-    axes.set(xlabel=f"virtual time ({unit})", ylabel="accuracy", xlim=(0, end / size))
+    axes.set(xlabel=f"{time_word(summary['run']['clock'])} ({unit})", ylabel="accuracy", xlim=(0, end / size))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     axes.legend(loc="lower right", ncols=1 if len(curves) < 6 else 2)
     axes.text(0, target, f" {percent(target)}", va="bottom", fontsize=8, color="#555d6b")
@@ -97,7 +97,7 @@ def time_split(summary: Summary) -> Figure:
         missed = "" if summary["methods"][name]["reached"] else "missed, "
         text = f" {missed}{seconds_text(records[name]['seconds']['mean'])}"
         axes.text(start, place, text, va="center", fontsize=8)
-    _bar_axes(axes, names, f"virtual time until {percent(summary['run']['target'])} ({unit})")
+    _bar_axes(axes, names, f"{time_word(summary['run']['clock'])} until {percent(summary['run']['target'])} ({unit})")
     patches = [Patch(color=PHASE_INKS[phase].light, label=phase) for phase in PHASES]
     figure.legend(handles=patches, loc="outside upper center", ncols=len(PHASES))
     return figure

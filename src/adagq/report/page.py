@@ -19,7 +19,7 @@ from adagq.report.palette import PHASE_INKS, PHASES, inks
 from adagq.report.run import Floats, Run
 from adagq.report.summary import Summary, shown
 from adagq.report.table import SPLIT, fastest_method, sheet
-from adagq.report.units import bytes_text, digits, percent, pick_seconds, scale_note, seconds_text
+from adagq.report.units import bytes_text, digits, percent, pick_seconds, scale_note, seconds_text, time_word
 
 SCRIPTS = ("draw.js", "curves.js", "bars.js", "panels.js", "main.js")
 # cividis: even in lightness, the same for people with and without colour-vision deficiencies
@@ -42,6 +42,7 @@ def render(run: Run, summary: Summary) -> str:
         tiles=_tiles(summary),
         facts=facts,
         scale_note=scale_note(facts["payload_scale"]),
+        time=time_word(facts["clock"]),
         target=percent(facts["target"]),
         sheet=sheet(summary),
         split=SPLIT,
@@ -72,6 +73,7 @@ def _data(run: Run, summary: Summary) -> dict[str, Any]:
     colours = inks(summary["methods"])
     return {
         "target": target,
+        "time": time_word(summary["run"]["clock"]),
         "seeds": summary["run"]["seeds"],
         "ledgerSeed": run.ledger_seed,
         "fleetClients": summary["run"]["clients"],
@@ -155,6 +157,8 @@ def _plus(text: Callable[[float], str], std: float) -> str:
 def _command(summary: Summary) -> str:
     run = summary["run"]
     methods = [name for name in summary["methods"] if name != run["reference"]]
+    if run["clock"] == "measured":
+        return f"adagq deploy local config.toml --nodes {run['clients']}"
     if len(summary["methods"]) == 1:
         return "adagq train config.toml"
     return f"adagq compare config.toml --methods {','.join(methods)} --seeds {len(run['seeds'])}"

@@ -1,6 +1,6 @@
 """Rows -> summary.json: what every method needed until it first reached the target accuracy.
 
-    {"run":     {"target", "seeds", "payload_scale", "task", "fleet", "clients", "baseline", "reference"},
+    {"run":     {"target", "seeds", "payload_scale", "task", "fleet", "clients", "clock", "baseline", "reference"},
      "methods": {name: {"reached": share of seeds,
                         "rounds", "seconds", "upload_bytes", "download_bytes", "round_seconds",
                         "compute_seconds", "upload_seconds", "download_seconds", "waiting_seconds",
@@ -70,6 +70,7 @@ def summarize(
             "task": task,
             "fleet": fleet,
             "clients": size,
+            "clock": _clock(row for run in _all(runs) for row in run),
             "baseline": baseline,
             "reference": reference,
         },
@@ -104,6 +105,10 @@ def shown(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _all(runs: Mapping[str, Mapping[int, list[Row]]]) -> Iterable[list[Row]]:
     return (run for seeds in runs.values() for run in seeds.values())
+
+
+def _clock(rows: Iterable[Row]) -> str:
+    return "measured" if all(row.get("clock") == "measured" for row in rows) else "virtual"
 
 
 def _until_target(run: Sequence[Row], target: float, clients: int) -> dict[str, Any]:

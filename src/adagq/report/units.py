@@ -69,6 +69,11 @@ def percent(share: float | None, decimals: int = 1) -> str:
     return (text.removesuffix("." + "0" * decimals) if decimals else text) + " %"
 
 
+def time_word(clock: str) -> str:
+    """What seconds are called: those of a simulation are virtual, those of a deployment were measured."""
+    return "time" if clock == "measured" else "virtual time"
+
+
 def scale_note(payload_scale: float) -> str:
     """What every table and figure of a scaled run has to say; empty when payloads count as they are."""
     if payload_scale == 1:

@@ -1,0 +1,79 @@
+"""The Flower app that runs an adagq config: every node learns on its partition of the config's task.
+
+`write_app` makes the folder that `flwr run` wants; the config travels in it, so nodes need nothing but adagq.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from adagq.backends.flower.apps import client_app, server_app, train_population
+from adagq.backends.flower.strategy import Compressed
+from adagq.client import Learner
+from adagq.config import Config, resolve, to_toml
+from adagq.experiment import finished
+
+PACKAGE: Final = "adagq_deployment"
+MODULE: Final = 'from adagq.deployment.app import {name} as app\n\n__all__ = ["app"]\n'
+SCHEDULE: Final = (
+    *("learning_rate", "decay", "participants", "exchanges", "deadline_seconds", "deadline_factor"),
+    *("min_updates", "norm_bound", "weight_bound"),
+)
+
+
+def write_app(folder: Path, config: Config, out: Path, resume: bool = False) -> Path:
+    """Write the app into `folder` and return it."""
+    import tomli_w
+
+    settings = {"config": to_toml(config), "out": str(out.absolute()), "resume": resume}
+    components = {"serverapp": f"{PACKAGE}.server_app:app", "clientapp": f"{PACKAGE}.client_app:app"}
+    project = {
+        "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
+        "project": {"name": "adagq-deployment", "version": "1.0.0", "license": "Apache-2.0", "dependencies": []},
+        "tool": {"flwr": {"app": {"publisher": "adagq", "components": components, "config": settings}}},
+    }
+    package = folder / PACKAGE
+    package.mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(tomli_w.dumps(project), "utf-8")
+    (package / "__init__.py").write_text("", "utf-8")
+    (package / "client_app.py").write_text(MODULE.format(name="client"), "utf-8")
+    (package / "server_app.py").write_text(MODULE.format(name="server"), "utf-8")
+    return folder
+
+
+def _learner(run: Mapping[str, Any], node: Mapping[str, Any]) -> Learner:
+    config = _config(run)
+    return replace(config.task, seed=config.seed).build().learner(int(node["partition-id"]))
+
+
+def _train(run: Mapping[str, Any], grid: Any) -> None:
+    config = _config(run)
+    training = config.training
+
+    def until(rows: Sequence[Mapping[str, Any]]) -> bool:
+        return finished(training, rows)
+
+    strategy = Compressed(
+        config.row(config.method),
+        min_available_nodes=config.task.clients,
+        seed=config.seed,
+        buffers=(),
+        out=str(run["out"]),
+        resume=bool(run["resume"]),
+        config=str(run["config"]),
+        until=until,
+        **{name: getattr(training, name) for name in SCHEDULE},
+    )
+    population = replace(config.task, seed=config.seed).build()
+    strategy.buffers = tuple(tensor.name for tensor in population.layout.tensors if tensor.buffer)
+    train_population(strategy, grid, population, config.seed, training.max_rounds)
+
+
+def _config(run: Mapping[str, Any]) -> Config:
+    return resolve(tomllib.loads(str(run["config"])))
+
+
+client = client_app(_learner)
+server = server_app(_train)
