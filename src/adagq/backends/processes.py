@@ -5,19 +5,23 @@
         pool.broadcast(copy)                       # once a round, through shared memory
         for update in pool.run("work", tasks): …   # results in the order of the tasks, whoever finished first
 
-One worker is this process itself.
+One worker is this process itself. Processes share memory and files that have no name, so a kill leaves nothing behind;
+workers end when the process that started them does, by whatever death.
 """
 
 import contextlib
+import mmap
 import multiprocessing
+import os
 import signal
 import tempfile
+import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.shared_memory import SharedMemory
+from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ class Processes(Pool):
 
     def __init__(self, residuals: Path, workers: int) -> None:
         super().__init__(residuals)
+        self._memory = os.memfd_create("adagq")
         self._board: Board | None = None
         kinds = multiprocessing.get_all_start_methods()
         context: Any = multiprocessing.get_context("forkserver" if "forkserver" in kinds else "spawn")
@@ -44,18 +49,21 @@ class Processes(Pool):
             context.set_forkserver_preload(["torch", __name__])
         self._pipes: list[Connection] = []
         self._processes = []
+        file = os.open(residuals, os.O_RDWR | os.O_CREAT, 0o600)
+        shared = _Shared(self._memory), _Shared(file)
         for _ in range(workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, residuals), daemon=True)
+            process = context.Process(target=_serve, args=(theirs, *shared), daemon=True)
             process.start()
             theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
+        os.close(file)
 
     def prepare(self, recipe: Recipe, layout: Layout) -> None:
         self._drop_board()
-        self._board = Board.create(layout)
-        self._tell_all("attach", self._board.name, layout)
+        self._board = Board.over(self._memory, layout)
+        self._tell_all("attach", layout)
         self._tell_all("prepare", recipe)
 
     def broadcast(self, copy: Copy) -> None:
@@ -89,6 +97,7 @@ class Processes(Pool):
             if process.is_alive():
                 process.kill()
         self._drop_board()
+        os.close(self._memory)
 
     def _tell_all(self, kind: str, *arguments: Any) -> None:
         for pipe in self._pipes:
@@ -120,7 +129,7 @@ class Processes(Pool):
 
     def _drop_board(self) -> None:
         if self._board is not None:
-            self._board.close(unlink=True)
+            self._board.memory.close()
             self._board = None
 
 
@@ -128,21 +137,19 @@ class Processes(Pool):
 class Board:
     """Shared memory that holds one `Copy`, but for its vector, which follows from the others."""
 
-    memory: SharedMemory
+    memory: mmap.mmap
     layout: Layout
 
     @classmethod
-    def create(cls, layout: Layout) -> "Board":
-        floats = 2 * (layout.elements + layout.buffer_elements)
-        return cls(SharedMemory(create=True, size=max(4 * floats, 1)), layout)
-
-    @property
-    def name(self) -> str:
-        return self.memory.name
+    def over(cls, file: int, layout: Layout) -> "Board":
+        """Map the file, which is made large enough."""
+        nbytes = max(8 * (layout.elements + layout.buffer_elements), 1)
+        os.ftruncate(file, max(nbytes, os.fstat(file).st_size))
+        return cls(mmap.mmap(file, nbytes), layout)
 
     def parts(self) -> list[FloatVector]:
         d, b = self.layout.elements, self.layout.buffer_elements
-        floats = np.ndarray(2 * (d + b), np.float32, self.memory.buf)
+        floats = np.ndarray(2 * (d + b), np.float32, self.memory)
         return np.split(floats, [d, 2 * d, 2 * d + b])
 
     def write(self, copy: Copy) -> None:
@@ -154,21 +161,39 @@ class Board:
         previous, aggregate, previous_buffers, buffers = (part.copy() for part in self.parts())
         return Copy(version, previous - aggregate, buffers, aggregate, previous, previous_buffers)
 
-    def close(self, unlink: bool = False) -> None:
-        self.memory.close()
-        if unlink:
-            self.memory.unlink()
-
 
 @dataclass(frozen=True, slots=True)
 class _Crash:
     trace: str
 
 
-def _serve(pipe: Connection, residuals: Path) -> None:
+class _Shared:
+    """A file that a process hands to those that it starts: over there it is a descriptor of theirs."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, tuple[Any]]:
+        return _received, (DupFd(self.file),)
+
+
+def _received(handle: Any) -> _Shared:
+    return _Shared(handle.detach())
+
+
+def _leave_with_parent() -> None:
+    """End at once when the process that started us has, even in the middle of a long job."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def _serve(pipe: Connection, memory: _Shared, residuals: _Shared) -> None:
     """The life of a worker process: one message, one reply, until the line is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    worker, board = Worker(residuals), None
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    worker, board = Worker(_path_of(residuals.file)), None
     while True:
         try:
             kind, *arguments = pipe.recv()
@@ -177,9 +202,7 @@ def _serve(pipe: Connection, residuals: Path) -> None:
         reply: Any = None
         try:
             if kind == "attach":
-                if board is not None:
-                    board.close()
-                board = Board(SharedMemory(arguments[0]), arguments[1])
+                board = Board.over(memory.file, arguments[0])
             elif kind == "read":
                 assert board is not None, "attach first"
                 worker.copy = board.read(arguments[0])
@@ -195,11 +218,16 @@ def _serve(pipe: Connection, residuals: Path) -> None:
             return
 
 
+def _path_of(file: int) -> Path:
+    """Return a path of an open file, which need not have a name."""
+    return Path(f"/proc/self/fd/{file}")
+
+
 @contextlib.contextmanager
 def open_pool(workers: int) -> Iterator[Pool]:
     """Start the workers and end them with the block."""
-    with tempfile.TemporaryDirectory(prefix="adagq-") as folder:
-        residuals = Path(folder) / "residuals"
+    with tempfile.TemporaryFile(prefix="adagq-") as file:
+        residuals = _path_of(file.fileno())
         if workers <= 1:
             yield Alone(residuals)
             return
