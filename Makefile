@@ -57,9 +57,10 @@ test-all: check $(WARM)  ## Check, then run every test
 	$(PYTEST) --doctest-modules $(PURE)
 	$(PYTEST) -n $(WORKERS)
 
-bench: $(WARM)  ## Measure codecs and simulator on this machine
+bench: $(WARM)  ## Measure codecs, simulator and server on this machine
 	$(BIN)/adagq bench codecs
 	$(BIN)/adagq bench simulator
+	$(BIN)/adagq bench server
 
 clean-kernels:  ## Delete compiled kernels
 	find src -name '*.nbi' -delete -o -name '*.nbc' -delete

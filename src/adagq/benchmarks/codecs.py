@@ -154,7 +154,8 @@ def first_call_seconds() -> float:
     return time.perf_counter() - begin
 
 
-def _mark(value: float, limit: float) -> str:
+def marked(value: float, limit: float) -> str:
+    """Return the value, green or red as it keeps to the limit; 0 is no limit."""
     text = f"{value:.2f}"
     return text if not limit else f"[green]{text}[/]" if value <= limit else f"[red]{text}[/] > {limit:g}"
 
@@ -169,7 +170,7 @@ def run(elements: int = RESNET18, repeats: int = 9) -> None:
     for name, codec, encode_limit, decode_limit in speed_rows():
         timing = measure(codec, x, repeats)
         table.add_row(
-            name, _mark(timing.encode, encode_limit), _mark(timing.decode, decode_limit), f"{timing.bits:.4f}"
+            name, marked(timing.encode, encode_limit), marked(timing.decode, decode_limit), f"{timing.bits:.4f}"
         )
     console.print(table)
 
@@ -184,7 +185,7 @@ def run(elements: int = RESNET18, repeats: int = 9) -> None:
         table.add_row(name, f"{one.encode:.2f} -> {two.encode:.2f}", f"{one.decode:.2f} -> {two.decode:.2f}")
     console.print(table)
     first_call_seconds()  # fills the cache
-    console.print(f"First call in a new process, kernels cached: {_mark(first_call_seconds(), 3.0)} s\n")
+    console.print(f"First call in a new process, kernels cached: {marked(first_call_seconds(), 3.0)} s\n")
 
     sizes = Table(title="Size of entropy packing / zero-order entropy of the levels sent (1 M elements, whole payload)")
     rates = Table(title="rate_curve / real payload at levels 2^b - 1, smallest and largest over b = 1..16")

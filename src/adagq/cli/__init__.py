@@ -11,6 +11,7 @@ import typer
 from adagq import __version__
 from adagq.cli.data import data
 from adagq.cli.deploy import deploy
+from adagq.cli.load import bench_server
 from adagq.errors import AdagqError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
 app.add_typer(bench)
+bench.command("server")(bench_server)
 app.add_typer(deploy)
 app.add_typer(data)
 
@@ -40,10 +42,17 @@ Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Also write eve
 def main() -> None:
     """Run the command; a user's mistake is one line on stderr and exit code 2."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except AdagqError as error:
         print(f"adagq: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # nobody expected it: a full disk behind standard output, or no temporary folder
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"adagq: {place}{error.strerror or error}", file=sys.stderr)
+        os._exit(2)  # without another try to write what could not be written
 
 
 @app.callback(invoke_without_command=True)

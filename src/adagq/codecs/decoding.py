@@ -10,6 +10,8 @@ from adagq.codecs.wire import DEFAULT_MAX_ELEMENTS, Buffer, Frame, parse
 from adagq.errors import PayloadError
 from adagq.vectors import FloatVector
 
+SHORT: Final = 2**16  # elements; to hand over a shorter vector takes longer than to add it up
+
 Adder = Callable[[Frame, FloatVector, float, int], None]
 
 ADDERS: Final[dict[int, tuple[str, Adder]]] = {
@@ -27,7 +29,7 @@ def decode(payload: Buffer, max_elements: int = DEFAULT_MAX_ELEMENTS, threads: i
     frame = parse(payload, max_elements)
     adder = _adder(frame)
     out = np.zeros(frame.elements, np.float32)
-    adder(frame, out, 1.0, threads)
+    adder(frame, out, 1.0, _worthwhile(threads, out))
     return out
 
 
@@ -38,7 +40,7 @@ def decode_into(payload: Buffer, out: FloatVector, weight: float = 1.0, threads:
     frame = parse(payload, out.size)
     if frame.elements != out.size:
         raise PayloadError(f"payload holds {frame.elements} elements, {out.size} are expected")
-    _adder(frame)(frame, out, weight, threads)
+    _adder(frame)(frame, out, weight, _worthwhile(threads, out))
 
 
 def inspect(payload: Buffer) -> dict[str, object]:
@@ -51,6 +53,10 @@ def inspect(payload: Buffer) -> dict[str, object]:
         "bytes": len(memoryview(payload).cast("B")),
         "sections": [section.size for section in frame.sections],
     }
+
+
+def _worthwhile(threads: int, out: FloatVector) -> int:
+    return threads if out.size >= SHORT else 1
 
 
 def _adder(frame: Frame) -> Adder:

@@ -1,0 +1,111 @@
+"""`adagq bench server`: one round of many updates through `server.Aggregate`, with nothing else around it.
+
+Payloads are real ones of different updates, made beforehand and cycled. Times are those of one update over those of a
+memcpy of an uncompressed update, measured in turns; the fastest of each counts, since other programs only ever make
+one slower. Payloads and float vectors come from memory, not from the caches: clients never send the same twice. On
+one thread CPU time counts, on several wall time. Memory is what the process takes beyond what it took after a
+warm-up.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from adagq.benchmarks.codecs import layered, marked
+from adagq.codecs import QSGD, Codec, Float32
+from adagq.messages import Update
+from adagq.seeds import generator
+from adagq.server import Aggregate
+from adagq.vectors import FloatVector, Layout
+
+ELEMENTS = 1_000_000
+DIFFERENT = 64  # updates that are cycled: together larger than the caches
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a round of many updates took."""
+
+    memcpys: float  # of the float vector, for one update
+    updates_per_second: float  # over the whole round
+    growth_bytes: int
+
+
+def codec_rows(like: FloatVector) -> list[tuple[str, Codec, float]]:
+    """Name, codec, and the most that one update may take, in memcpys (0: no limit)."""
+    two_bits = QSGD(rounding="dither").fitted(like, like.size // 4)
+    return [
+        ("Float32", Float32(), 0),
+        ("QSGD 7, fixed 4 bits", QSGD(7, packing="fixed"), 3),
+        ("QSGD 7, fixed 4 bits, buckets of 512", QSGD(7, 512, "max", packing="fixed"), 3),
+        (f"QSGD {two_bits.levels}, entropy, dither", two_bits, 12),
+        ("QSGD 255, entropy", QSGD(255), 12),
+    ]
+
+
+def updates_of(codec: Codec, like: FloatVector) -> list[Update]:
+    """Return encoded updates of different clients: the same layers, other numbers."""
+    made = []
+    for client in range(DIFFERENT):
+        vector = like * generator(2, "bench", client).uniform(0.5, 2.0, like.size).astype(np.float32)
+        made.append(Update(client, 1, 400 + client, codec.encode(vector, client), b"", 0, 1.0, 0.0))
+    return made
+
+
+def measure(updates: Sequence[Update], elements: int, count: int, threads: int) -> Load:
+    """Add up `count` updates in one round."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    layout = Layout.of_sizes([elements])
+    sources, copy = np.ones((DIFFERENT, elements), np.float32), np.empty(elements, np.float32)
+    warm = Aggregate(layout, threads)  # compiles kernels, starts threads
+    for update in updates[:8]:
+        warm.add(update)
+    aggregate = Aggregate(layout, threads)
+    first = most = resident_bytes()
+    fastest_add = fastest_copy = float("inf")
+    spent = 0.0
+    for number, update in enumerate(islice(cycle(updates), count)):
+        begun, start = clock(), time.perf_counter()
+        aggregate.add(update)
+        added, spent = clock(), spent + time.perf_counter() - start
+        np.copyto(copy, sources[number % DIFFERENT])
+        copied = clock()
+        fastest_add = min(fastest_add, added - begun)
+        fastest_copy = min(fastest_copy, copied - added)
+        most = max(most, resident_bytes())
+    aggregate.mean()
+    return Load(fastest_add / fastest_copy, count / spent, most - first)
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process takes now."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * PAGE_BYTES
+
+
+def run(counts: Sequence[int] = (1_000, 10_000), elements: int = ELEMENTS) -> None:
+    """Measure and print one table a number of updates: on one thread and on all cores."""
+    cores, like = len(os.sched_getaffinity(0)), layered(elements)
+    for count in counts:
+        table = Table(title=f"{count:,} updates of {elements:,} parameters in one round; times / memcpy of the vector")
+        for heading in ("codec", "bits", "one thread", f"{cores} threads", "updates per second", "memory growth"):
+            table.add_column(heading, justify="left" if heading == "codec" else "right")
+        for name, codec, limit in codec_rows(like):
+            updates = updates_of(codec, like)
+            one, all_cores = (measure(updates, elements, count, threads) for threads in (1, cores))
+            table.add_row(
+                name,
+                f"{8 * len(updates[0].payload) / elements:.2f}",
+                f"{one.memcpys:.2f}",
+                marked(all_cores.memcpys, limit),
+                f"{all_cores.updates_per_second:,.0f}",
+                f"{max(one.growth_bytes, all_cores.growth_bytes) / 1e6:.1f} MB",
+            )
+        Console().print(table)
