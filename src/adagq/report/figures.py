@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from adagq.report import series
 from adagq.report.canvas import dashes, drawn, save
-from adagq.report.palette import PHASE_INKS, PHASES, inks
+from adagq.report.palette import PHASE_INKS, PHASES, Ink, inks
 from adagq.report.run import Run
 from adagq.report.summary import Summary, shown
 from adagq.report.units import bytes_text, percent, pick_bytes, pick_seconds, scale_note, seconds_text, time_word
@@ -46,14 +46,20 @@ def write_figures(run: Run, summary: Summary) -> list[Path]:
 
 def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
     """Accuracy over time: mean and band over seeds, rings where the target was reached."""
+    figure = Figure(figsize=(6.4, 3.9), layout="constrained")
+    axes = figure.subplots()
+    plot_accuracy(axes, curves, summary, inks(summary["methods"]))
+    axes.legend(loc="lower right", ncols=1 if len(curves) < 6 else 2)
+    return figure
+
+
+def plot_accuracy(axes: Any, curves: Mapping[str, series.Curve], summary: Summary, colours: Mapping[str, Ink]) -> None:
+    """Plot what `accuracy` draws, without its legend."""
     target = summary["run"]["target"]
-    colours = inks(summary["methods"])
     last = max(float(times[-1]) for curve in curves.values() for times, _ in curve.seeds)
     times = [each["seconds"] for each in summary["methods"].values() if each["reached"]]
     end = min([last, *(1.15 * max(time["mean"] + time["std"] for time in times) for _ in times[:1])])
     unit, size = pick_seconds([end / 2])
-    figure = Figure(figsize=(6.4, 3.9), layout="constrained")
-    axes = figure.subplots()
     for name, curve in curves.items():
         ink = colours[name]
         x, low, high = curve.grid / size, curve.mean - curve.std, curve.mean + curve.std
@@ -76,9 +82,7 @@ def accuracy(curves: Mapping[str, series.Curve], summary: Summary) -> Figure:
             axes.errorbar(mean, target, xerr=std or None, marker="o", **look)
     axes.set(xlabel=f"{time_word(summary['run']['clock'])} ({unit})", ylabel="accuracy", xlim=(0, end / size))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    axes.legend(loc="lower right", ncols=1 if len(curves) < 6 else 2)
     axes.text(0, target, f" {percent(target)}", va="bottom", fontsize=8, color="#555d6b")
-    return figure
 
 
 def time_split(summary: Summary) -> Figure:
