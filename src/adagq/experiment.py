@@ -6,6 +6,7 @@ in this process and without files.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def run(
                 rows = directory.past(method, seed)
                 for closed in federate(method, backend, schedule, state):
                     directory.append(closed, backend)
-                    rows.append(closed.row)
+                    rows = telling(config.training, [*rows, closed.row])
                     yield Step(method, seed, closed.row)
                     if finished(config.training, rows):
                         break
@@ -96,7 +97,7 @@ def simulate(
         pool.prepare(_Ready(population), population.layout)
         backend = Simulated(pool, population, built, chosen, seed, payload_scale)
         for closed in federate(chosen, backend, _schedule(training, built, seed)):
-            rows.append(closed.row)
+            rows = telling(training, [*rows, closed.row])
             yield closed.row
             if finished(training, rows):
                 break
@@ -117,6 +118,12 @@ def finished(training: Training, rows: Sequence[Row]) -> bool:
     reached = next((row["round"] for row in rows if (row["accuracy"] or 0.0) >= training.target), None)
     last = training.max_rounds if reached is None else reached + training.extra_rounds
     return bool(rows) and rows[-1]["round"] >= last
+
+
+def telling(training: Training, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that say whether a run has finished: the first at the target, and the last."""
+    first = (row for row in rows[:-1] if (row["accuracy"] or 0.0) >= training.target)
+    return [*islice(first, 1), *rows[-1:]]
 
 
 def _schedule(training: Training, fleet: fleets.Fleet, seed: int) -> Schedule:

@@ -52,7 +52,8 @@ def main() -> None:
     except OSError as error:  # nobody expected it: a full disk behind standard output, or no temporary folder
         place = f"{error.filename}: " if error.filename else ""
         print(f"adagq: {place}{error.strerror or error}", file=sys.stderr)
-        os._exit(2)  # without another try to write what could not be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what could not be written is not tried again at the exit
+        sys.exit(2)
 
 
 @app.callback(invoke_without_command=True)
