@@ -179,8 +179,8 @@ def federate(method: Method, backend: Backend, schedule: Schedule, state: State 
             _log(closing.incidents, logged)
             if attempt.mean is not None:
                 break
-            if not closing.receipts and all(incident.kind == "refused" for incident in closing.incidents):
-                return  # all answered and nothing is a number any more: another attempt would be the same
+            if not closing.receipts and _refused_by_most(closing.incidents):
+                return  # most answered and nothing is a number any more: another attempt would be the same
             state.attempt += 1
             if state.attempt == MAX_ATTEMPTS:
                 raise AdagqError(_vain(k, closing, schedule.min_updates))
@@ -315,6 +315,12 @@ def _in_bounds(screen: Screen, schedule: Schedule, state: State) -> bool:
     usual = tuple(norm for norm in screen.norms if norm <= largest)
     state.norms = (*state.norms, *usual)[-RECENT_NORMS:]
     return not first or len(usual) == len(screen.norms)
+
+
+def _refused_by_most(incidents: Iterable[Incident]) -> bool:
+    refused = {incident.client for incident in incidents if incident.kind == "refused"}
+    failed = {incident.client for incident in incidents if incident.kind in ("lost", "late")}
+    return len(refused) > len(failed)
 
 
 def _log(incidents: Iterable[Incident], logged: set[int]) -> None:

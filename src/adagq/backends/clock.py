@@ -12,13 +12,14 @@ and rows see these link bytes, clients see their real ones. Floats as they are t
 other codec takes the device's seconds per element; the server's cores are twice as fast and share the work.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from adagq.codecs.wire import HEADER
 from adagq.fleet import Fleet
 from adagq.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_ELEMENT
+from adagq.fleet.failures import Step
 from adagq.messages import Closing, Incident, IncidentKind, Receipt, Sync, Task, Update
 
 FRAME_BYTES = HEADER.size + 8  # of a payload with one section
@@ -82,45 +83,44 @@ class Clock:
     encodes_uplink: bool
     now: float = 0.0
     examples: Sequence[int] = ()  # that each client trains on
+    _round: int = 0
+    _attempt: int = 0  # vain ones at this round
     _begun: dict[int, _Begun] = field(default_factory=dict)
     _decided: float = 0.0
-    _together: bool = False  # one exchange: nothing is decided in between
     _deadline: float = inf  # of this round's updates, since it began
     _missing: float = -inf  # the second until which someone that does not come is waited for, if there is no deadline
     _incidents: list[Incident] = field(default_factory=list)
     _report_seconds: float = 0.0
     _receipts: list[tuple[float, Receipt]] = field(default_factory=list)  # with the second of arrival
 
-    def begin(
-        self,
-        syncs: Sequence[Sync],
-        deadline: float = inf,
-        absent: Collection[int] = (),
-        together: bool = False,
-    ) -> list[Sync]:
+    def begin(self, syncs: Sequence[Sync], deadline: float = inf, together: bool = False) -> list[Sync]:
         """Steps 1 and 2: every client downloads and, where asked, probes; then the server can decide.
 
-        Returns the syncs of those whose report came in time; `absent` clients send none.
+        Returns the syncs of those whose report came in time.
         """
+        round = syncs[0].round
+        self._attempt = self._attempt + 1 if round == self._round else 0
+        self._round = round
         self._receipts.clear()
         self._incidents.clear()
-        self._together, self._missing = together, -inf
+        self._missing = -inf
         self._begun = {sync.client: self._begin(sync) for sync in syncs}
         present, seconds, awaited = [], [], []
         for sync in syncs:
             begun = self._begun[sync.client]
             reported = begun.seconds + (0.0 if together else self.fleet.clients[sync.client].uplink.latency_seconds)
-            if sync.client in absent:
-                self.lost(sync.client, sync.round, "no report")
-            elif reported > deadline and not together:
-                self._note(
-                    sync.client, sync.round, "late", f"report after {reported:.4g} s, asked for by {deadline:.4g} s"
-                )
-            else:
+            absent = self._fails(sync.client) == "report" or self._leaves(sync.client) < self.now + begun.seconds
+            missing = absent or (reported > deadline and not together)
+            if not missing:
                 present.append(sync)
                 seconds.append(reported)
+            elif absent:
+                self._lose(sync.client, "did not report")
+            else:
+                reason = f"report after {reported:.4g} s, asked for by {deadline:.4g} s"
+                self._note(sync.client, sync.round, "late", reason)
             if sync.probing:
-                awaited.append(reported if (present and present[-1] is sync) or deadline == inf else deadline)
+                awaited.append(deadline if missing and isfinite(deadline) else reported)
         self._report_seconds = max(seconds, default=0.0)
         self._decided = self.now + (0.0 if together else max(awaited, default=0.0))
         return present
@@ -143,13 +143,13 @@ class Clock:
         """Set the deadline of this round's updates."""
         self._deadline = deadline
 
-    def lost(self, client: int, round: int, reason: str, epochs: int = 1) -> None:
-        """Note a client that is waited for in vain."""
-        begun = self._begun[client]
-        samples = self.examples[client] if self.examples else 0
-        seconds = begun.seconds + self.fleet.clients[client].device.train_seconds(samples, epochs, round)
-        self._missing = max(self._missing, self.now + seconds)
-        self._note(client, round, "lost", reason)
+    def trains(self, task: Task) -> bool:
+        """Whether the client comes to the end of its training; who does not is waited for in vain."""
+        seconds = self._begun[task.client].seconds + self._train_seconds(task.client, task.epochs)
+        if self._fails(task.client) == "training" or self._leaves(task.client) < self.now + seconds:
+            self._lose(task.client, "failed in training", task.epochs)
+            return False
+        return True
 
     def diverged(self, client: int, round: int) -> None:
         """Note a client that has nothing finite to send, and says so."""
@@ -169,6 +169,9 @@ class Clock:
         nbytes = self.scale.update(update)
         upload_seconds = client.uplink.seconds(nbytes, encoded, task.round)
         arrival_seconds = encoded + upload_seconds - self.now
+        if self._fails(task.client) == "upload" or self._leaves(task.client) < encoded + upload_seconds:
+            self._lose(task.client, "failed in its upload", task.epochs)
+            return False
         if arrival_seconds > self._deadline:
             reason = f"update after {arrival_seconds:.4g} s, asked for by {self._deadline:.4g} s"
             self._note(task.client, task.round, "late", reason)
@@ -214,6 +217,21 @@ class Clock:
             incidents=tuple(self._incidents),
             report_seconds=self._report_seconds,
         )
+
+    def _fails(self, client: int) -> Step | None:
+        return self.fleet.clients[client].reliability.fails(self._round, self._attempt)
+
+    def _leaves(self, client: int) -> float:
+        return self.fleet.clients[client].reliability.leaves(self.now)
+
+    def _lose(self, client: int, reason: str, epochs: int = 1) -> None:
+        seconds = self._begun[client].seconds + self._train_seconds(client, epochs)
+        self._missing = max(self._missing, self.now + seconds)
+        self._note(client, self._round, "lost", reason)
+
+    def _train_seconds(self, client: int, epochs: int) -> float:
+        samples = self.examples[client] if self.examples else 0
+        return self.fleet.clients[client].device.train_seconds(samples, epochs, self._round)
 
     def _note(self, client: int, round: int, kind: IncidentKind, reason: str) -> None:
         self._incidents.append(Incident(client, round, kind, reason))

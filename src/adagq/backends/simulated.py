@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from adagq.backends.clock import Clock, Scale
 from adagq.backends.workers import Pool
 from adagq.client import Copy, Population, receive
-from adagq.codecs import Float32
+from adagq.codecs import Float32, decode
 from adagq.fleet import Fleet
 from adagq.messages import Closing, Report, Sync, Task, Update
 from adagq.methods import Method
@@ -70,12 +70,15 @@ class Simulated:
 
     def work(self, tasks: Sequence[Task], deadline: float = inf) -> Iterator[Update]:
         self._clock.expect(deadline)
-        real = [self._with_real_budget(task) for task in tasks]
-        for task, update in zip(tasks, self._pool.run("work", real), strict=True):
+        trained = [task for task in tasks if self._clock.trains(task)]
+        real = [self._with_real_budget(task) for task in trained]
+        for task, update in zip(trained, self._pool.run("work", real), strict=True):
             if update is None:
                 self._clock.diverged(task.client, task.round)
             elif self._clock.arrived(task, update):
                 yield update
+            elif task.residual:
+                self._keep(update)
 
     def exchange(
         self, syncs: Sequence[Sync], tasks: Sequence[Task], deadline: float
@@ -124,6 +127,11 @@ class Simulated:
         asked = [replace(sync, payloads=(b"",), buffers=b"") for sync in begun if sync.probing]
         reports = {report.client: report for report in self._pool.run("probe", asked)}
         return [reports.get(sync.client) or self._blank(sync) for sync in begun]
+
+    def _keep(self, update: Update) -> None:
+        """Put an update that was trained and did not arrive back into its client's residual: it goes with the next."""
+        shape = (self._population.clients, self.layout.elements)
+        np.memmap(self._pool.residuals, np.float32, "r+", shape=shape)[update.client] += decode(update.payload)
 
     def _blank(self, sync: Sync) -> Report:
         return Report(sync.client, sync.round, self._examples[sync.client])

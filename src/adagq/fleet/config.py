@@ -45,6 +45,10 @@ class ClientConfig:
     flops_per_second: Span | None = None
     jitter: float | None = None
     join_round: int | None = None
+    leave_round: int | None = None
+    drop_rate: float | None = None
+    availability: Span | None = None
+    availability_trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,10 @@ class FleetConfig:
     server_seconds: float = 0.0
     server_cores: float = 8.0  # each twice as fast as a device's; payloads are decoded side by side
     join_round: int = 1  # rounds count from 1
+    leave_round: int | None = None  # gone for ever from this round on
+    drop_rate: float = 0.0  # chance that a client fails in a round: before its report, in training or in its upload
+    availability: Span = 1.0  # chance that a client is there at all when a round begins; a range: each has its own
+    availability_trace: str | None = None  # a file of on and off times, on top of both
     client: tuple[ClientConfig, ...] = ()
 
     def __post_init__(self) -> None:
@@ -158,13 +166,15 @@ _RANGES: dict[str, tuple[float, bool, float]] = {
     "epoch_seconds": (0.0, False, 1e9),
     "flops_per_second": (0.0, False, 1e21),
     "jitter": (0.0, True, 0.99),
+    "drop_rate": (0.0, True, 1.0),
+    "availability": (0.0, True, 1.0),
     "encode_seconds_per_element": (0.0, True, 1.0),
     "decode_seconds_per_element": (0.0, True, 1.0),
     "server_seconds": (0.0, True, 1e6),
     "server_cores": (0.0, False, 1e6),
 }
-_COUNTS = {"clients": 1, "count": 1, "join_round": 1}
-_SPANS = {"uplink_mbps", "downlink_mbps", "epoch_seconds", "flops_per_second"}
+_COUNTS = {"clients": 1, "count": 1, "join_round": 1, "leave_round": 1}
+_SPANS = {"uplink_mbps", "downlink_mbps", "epoch_seconds", "flops_per_second", "availability"}
 
 
 def _check(config: FleetConfig | ClientConfig, where: str) -> None:

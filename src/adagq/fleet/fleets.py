@@ -8,11 +8,13 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 from adagq.fleet.config import ClientConfig, FleetConfig, Span
 from adagq.fleet.devices import Device
+from adagq.fleet.failures import ALWAYS, Reliability
 from adagq.fleet.links import FREE, ConstantLink, Link, PiecewiseLink, RoundLink
-from adagq.fleet.traces import read_trace
+from adagq.fleet.traces import read_presence, read_trace
 from adagq.seeds import derive, generator
 
 TraceReader = Callable[[str, float], Link]
@@ -26,6 +28,7 @@ class Client:
     uplink: Link
     downlink: Link
     join_round: int = 1
+    reliability: Reliability = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,22 @@ def _client(config: FleetConfig, group: ClientConfig, index: int, seed: int, rea
         uplink=_link(config, group, "uplink", path, read),
         downlink=_link(config, group, "downlink", path, read),
         join_round=config.join_round if group.join_round is None else group.join_round,
+        reliability=_reliability(config, group, path),
+    )
+
+
+def _reliability(config: FleetConfig, group: ClientConfig, path: int) -> Reliability:
+    def own(name: str) -> Any:
+        value = getattr(group, name)
+        return getattr(config, name) if value is None else value
+
+    trace = own("availability_trace")
+    return Reliability(
+        drop_rate=own("drop_rate"),
+        availability=_uniform(own("availability"), path, "availability"),
+        leave_round=own("leave_round"),
+        presence=None if trace is None else read_presence(trace),
+        seed=path,
     )
 
 

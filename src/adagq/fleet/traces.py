@@ -1,29 +1,59 @@
-"""Rate traces from files.
+"""Traces from files: of rates, and of who is there.
 
     CSV         `seconds,bits_per_second` a line, a header line is allowed: the rate holds from that second
                 until the next line's; the last one as long as the one before it (1 s if it is the only one)
+    presence    the same CSV with `seconds,present`, 1 while the client is there and 0 while it is not
     mahimahi    one integer a line: a millisecond at which one 1500-byte packet may leave
 
-Which of the two it is shows in the first line of numbers: with a comma it is a CSV. Both repeat at the end.
+Whether rates are a CSV shows in the first line of numbers: with a comma they are. All traces repeat at the end.
 Blank lines and lines that begin with `#` are skipped.
 """
 
+import functools
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from adagq.errors import ConfigError
+from adagq.fleet.failures import Presence
 from adagq.fleet.links import PacketLink, PiecewiseLink
 
 
 def read_trace(path: str | Path, latency_seconds: float = 0.0) -> PacketLink | PiecewiseLink:
     """Return the link that the file describes."""
+    return parse_trace(_text(path), str(path), latency_seconds)
+
+
+@functools.cache
+def read_presence(path: str | Path) -> Presence:
+    """Return when a client is there, as the file says."""
+    return parse_presence(_text(path), str(path))
+
+
+def parse_presence(text: str, name: str = "trace") -> Presence:
+    """Return when a client is there; `name` is for error messages.
+
+    >>> parse_presence("seconds,present\\n0,1\\n60,0\\n100,1\\n").leaves(10.0)
+    60.0
+    """
+    lines = list(_lines(text))
+    if lines and lines[0][1].replace(" ", "").lower() == "seconds,present":
+        lines = lines[1:]
+    if not lines:
+        raise ConfigError(f"trace = {name!r}: holds no numbers")
+    rows = _rows(lines, name, "seconds,present")
+    if bad := [value for _, value in rows if value not in (0.0, 1.0)]:
+        raise ConfigError(f"trace = {name!r}: present is {bad[0]:g}, must be 0 or 1")
+    starts, period = _starts(rows)
+    return Presence(starts, tuple(value == 1.0 for _, value in rows), period)
+
+
+def _text(path: str | Path) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise ConfigError(f"trace = {str(path)!r}: {reason}") from error
-    return parse_trace(text, str(path), latency_seconds)
 
 
 def parse_trace(text: str, name: str = "trace", latency_seconds: float = 0.0) -> PacketLink | PiecewiseLink:
@@ -56,22 +86,34 @@ def _is_header(line: str) -> bool:
 
 
 def _piecewise(lines: list[tuple[int, str]], name: str, latency_seconds: float) -> PiecewiseLink:
+    rows = _rows(lines, name, "seconds,bits_per_second")
+    if not any(rate > 0.0 for _, rate in rows):
+        raise ConfigError(f"trace = {name!r}: every rate is 0, at least one must be > 0")
+    starts, period = _starts(rows)
+    return PiecewiseLink(starts, tuple(rate for _, rate in rows), period, latency_seconds)
+
+
+def _rows(lines: list[tuple[int, str]], name: str, columns: str) -> list[tuple[float, float]]:
+    """Return (second, value) of every line; seconds rise, values are not negative."""
     rows: list[tuple[float, float]] = []
     for number, line in lines:
         try:
-            second, rate = (float(cell) for cell in line.split(","))
+            second, value = (float(cell) for cell in line.split(","))
         except ValueError:
-            raise ConfigError(f"trace = {name!r}: line {number} is {line!r}, must be seconds,bits_per_second") from None
-        if not (math.isfinite(second) and 0.0 <= rate < math.inf):
+            raise ConfigError(f"trace = {name!r}: line {number} is {line!r}, must be {columns}") from None
+        if not (math.isfinite(second) and 0.0 <= value < math.inf):
             raise ConfigError(f"trace = {name!r}: line {number} is {line!r}, must be finite with a rate >= 0")
         if rows and second <= rows[-1][0]:
             raise ConfigError(f"trace = {name!r}: line {number}: seconds must rise, {second:g} does not")
-        rows.append((second, rate))
-    if not any(rate > 0.0 for _, rate in rows):
-        raise ConfigError(f"trace = {name!r}: every rate is 0, at least one must be > 0")
+        rows.append((second, value))
+    return rows
+
+
+def _starts(rows: list[tuple[float, float]]) -> tuple[tuple[float, ...], float]:
+    """Return when each piece begins, counted from the first, and the seconds after which all repeats."""
     starts = tuple(second - rows[0][0] for second, _ in rows)
     tail = starts[-1] - starts[-2] if len(starts) > 1 else 1.0
-    return PiecewiseLink(starts, tuple(rate for _, rate in rows), starts[-1] + tail, latency_seconds)
+    return starts, starts[-1] + tail
 
 
 def _packets(lines: list[tuple[int, str]], name: str, latency_seconds: float) -> PacketLink:
