@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from adagq.backends.flower.apps import client_app, server_app, train_population
-from adagq.backends.flower.strategy import Compressed
+from adagq.backends.flower.strategy import DEADLINE_FACTOR, Compressed
 from adagq.client import Learner
 from adagq.config import Config, resolve, to_toml
 from adagq.experiment import finished
@@ -18,7 +18,7 @@ from adagq.experiment import finished
 PACKAGE: Final = "adagq_deployment"
 MODULE: Final = 'from adagq.deployment.app import {name} as app\n\n__all__ = ["app"]\n'
 SCHEDULE: Final = (
-    *("learning_rate", "decay", "participants", "exchanges", "deadline_seconds", "deadline_factor"),
+    *("learning_rate", "decay", "participants", "exchanges", "deadline_seconds"),
     *("min_updates", "norm_bound", "weight_bound"),
 )
 
@@ -64,6 +64,7 @@ def _train(run: Mapping[str, Any], grid: Any) -> None:
         resume=bool(run["resume"]),
         config=str(run["config"]),
         until=until,
+        deadline_factor=max(training.deadline_factor, DEADLINE_FACTOR),
         **{name: getattr(training, name) for name in SCHEDULE},
     )
     population = replace(config.task, seed=config.seed).build()

@@ -145,7 +145,9 @@ class Nodes:
         receipts = tuple(
             _with_waiting(self._receipts[client], round_seconds - server_seconds) for client in sorted(self._receipts)
         )
-        incidents, self._incidents = tuple(self._incidents), []
+        # A node that was turned away between two rounds is named in the next one.
+        incidents = tuple(replace(incident, round=self._round) for incident in self._incidents)
+        self._incidents.clear()
         return Closing(receipts, round_seconds, server_seconds, incidents, self._report_seconds)
 
     def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:

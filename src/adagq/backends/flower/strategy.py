@@ -32,6 +32,7 @@ from adagq.vectors import FloatVector, Layout
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Row = Mapping[str, Any]
 GIVEN: Final = ("seed", "clients", "joins")  # of the schedule: set here, not by the user's keywords
+DEADLINE_FACTOR: Final = 3.0  # polling and process starts alone vary by seconds
 CLOCK: Final = {"clock": "measured"}  # in every row: its seconds are no virtual clock's
 
 
@@ -169,6 +170,7 @@ class Compressed(Strategy):
         if isinstance(rate, int | float):
             given.setdefault("learning_rate", float(rate))
         given.setdefault("first_deadline_seconds", float(timeout))
+        given.setdefault("deadline_factor", DEADLINE_FACTOR)
         least = max(self.min_available_nodes, int(given.get("min_updates", 1)))
         return NodeSchedule(seed=self.seed, clients=0, nodes=nodes, least=least, **given)
 
