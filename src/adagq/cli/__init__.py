@@ -12,6 +12,7 @@ from adagq import __version__
 from adagq.cli.data import data
 from adagq.cli.deploy import deploy
 from adagq.cli.load import bench_server
+from adagq.cli.reproduce import reproduce
 from adagq.errors import AdagqError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ app.add_typer(bench)
 bench.command("server")(bench_server)
 app.add_typer(deploy)
 app.add_typer(data)
+app.command()(reproduce)
 
 ConfigFile = Annotated[Path | None, typer.Argument(help="Settings as TOML; without: digits on the paper's fleet.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]
@@ -155,6 +157,19 @@ def bench_simulator(
     from adagq.benchmarks.simulator import run
 
     run(workers, rounds)
+
+
+@bench.command("update")
+def bench_update(
+    config: ConfigFile = None,
+    settings: Settings = None,
+    save: Annotated[Path | None, typer.Option(help="Also write the numbers here, as JSON.")] = None,
+) -> None:
+    """Train one client for an epoch and measure what each method makes of its update."""
+    from adagq.benchmarks.update import run
+    from adagq.config import load_config
+
+    run(load_config(config, settings or []), save)
 
 
 @app.command()

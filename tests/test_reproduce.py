@@ -1,0 +1,88 @@
+"""`adagq reproduce`: every table and figure at the smallest scale, and what a user's mistake says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adagq.errors import ConfigError
+from adagq.reproduce import Reproduction, directories, load, reproduce
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+CELLS = sorted(path.stem for path in EXPERIMENTS.glob("*.toml") if path.stem not in ("exhibits", "numbers", "fashion"))
+
+
+def plan(*names: str, scale: str = "smoke", **settings: int) -> Reproduction:
+    return load(EXPERIMENTS, names, scale, settings)
+
+
+def test_every_cell_belongs_to_an_exhibit() -> None:
+    assert sorted(plan("all").cells) == CELLS
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_every_cell_has_settings_at_every_scale(scale: str) -> None:
+    cells = plan("all", scale=scale).cells
+    for cell in cells.values():
+        assert cell.config.task.data in ("cifar10", "fashion-mnist")
+        assert "ideal" in cell.config.methods
+    sizes = {cell.config.task.width for cell in cells.values()}
+    assert sizes == ({16} if scale == "small" else {None})
+
+
+def test_small_payloads_count_as_the_full_models() -> None:
+    from adagq.learners.models import build_model
+
+    for cell in plan("all", scale="small").cells.values():
+        task = cell.config.task
+        shape = (3, 32, 32) if task.data == "cifar10" else (1, 28, 28)
+        small, full = (
+            sum(p.numel() for p in build_model(task.model, shape, 10, width, stem).parameters())
+            for width, stem in ((task.width, task.stem), (None, None))
+        )
+        assert cell.config.payload_scale == pytest.approx(full / small, rel=1e-3), cell.name
+
+
+def test_fleets_share_the_training(tmp_path: Path) -> None:
+    chosen = plan("table3")
+    assert len({cell.training for cell in chosen.cells.values()}) == 1
+    steps = list(reproduce(chosen, tmp_path))
+    accuracies = {
+        cell: [step.row["accuracy"] for step in steps if (step.cell, step.method.name) == (cell, "qsgd")]
+        for cell in chosen.cells
+    }
+    first, *others = accuracies.values()
+    assert all(other == first for other in others)
+    seconds = {step.cell: step.row["seconds"] for step in steps if step.method.name == "qsgd"}
+    assert seconds["table3-sigma_r-2"] < seconds["table3-sigma_r-6"]
+
+
+def test_an_interrupted_reproduction_continues_to_the_same_rows(tmp_path: Path) -> None:
+    chosen = plan("fig3", "table3")
+    list(reproduce(chosen, tmp_path / "whole"))
+    for count, _ in enumerate(reproduce(chosen, tmp_path / "cut")):
+        if count == 40:
+            break
+    list(reproduce(chosen, tmp_path / "cut", resume=True))
+    for cell in chosen.cells:
+        whole, cut = ((tmp_path / way / cell / "rows.jsonl").read_bytes() for way in ("whole", "cut"))
+        assert whole == cut, cell
+    assert set(directories(chosen.exhibits["table3"], tmp_path / "cut")) == {"2", "4", "6"}
+
+
+def test_more_seeds_on_request() -> None:
+    assert {cell.config.seeds for cell in plan("all", seeds=5).cells.values()} == {5}
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown exhibit 'tabel1': did you mean 'table1'"):
+        plan("tabel1")
+    with pytest.raises(ConfigError, match="unknown scale 'tiny'; known: paper, small, smoke"):
+        plan("table1", scale="tiny")
+    with pytest.raises(ConfigError, match=r"no exhibits\.toml there"):
+        load(tmp_path, ["all"], "smoke")
+
+
+def test_numbers_are_of_known_exhibits() -> None:
+    chosen = plan("all")
+    assert set(chosen.numbers) <= set(chosen.exhibits), json.dumps(list(chosen.numbers))
