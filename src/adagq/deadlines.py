@@ -1,12 +1,13 @@
-"""How long a round waits: a factor times what recent rounds needed, once there are any.
+"""How long a round waits: a factor times what it is expected to need, once there is something to expect it from.
 
-    updates by   factor * growth * max over recent rounds of the last arrival + what longer downloads take
-    reports by   factor * max over recent rounds of the last report, at most half of that
+    updates by   factor * max(last arrivals of recent rounds, what these tasks take) + what longer downloads take
+    reports by   factor * max(last reports of recent rounds), at most half of that
 
 Arrivals are those of accepted updates by the server's own clock, so a client can stretch them by being slow, not by
-what it says, and an arrival beyond OUTLIER times the round's median does not count. `growth` is how much more the
-clients are asked for than last time (epochs, bytes), since that is the server's own doing. A download larger than
-usual (the whole model for a client that comes back) gets the time that its size takes. All of it is pure.
+what it says, and an arrival beyond OUTLIER times the round's median does not count. What tasks take follows from the
+last round's seconds: more epochs or more bytes than then are the server's own doing. A download larger than usual (the
+whole model for a client that comes back) gets the time that its size takes. If a report is missing, all began to
+encode later than usual, and updates get that much longer. All of it is pure.
 """
 
 import math
@@ -19,7 +20,6 @@ from adagq.messages import Receipt, Sync, Task
 
 RECENT = 5  # rounds
 OUTLIER = 10.0  # times the median arrival: such a straggler does not stretch the deadline
-MAX_GROWTH = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +77,42 @@ class Patience:
     factor: float = 1.5
     first_seconds: float = math.inf
 
-    def deadlines(self, pace: Pace, syncs: Sequence[Sync], growth: float = 1.0) -> Deadlines:
+    def deadlines(
+        self, pace: Pace, syncs: Sequence[Sync], expected_seconds: float = 0.0, missing_reports: bool = False
+    ) -> Deadlines:
         """Return when a round that begins with these syncs stops waiting."""
+        extra = _longer_download(pace, syncs)
         if self.seconds is not None:
             updates = self.seconds
+        elif pace.arrivals and math.isfinite(extra):
+            updates = self.factor * max(*pace.arrivals, expected_seconds) + extra
         else:
-            extra = _longer_download(pace, syncs)
-            known = bool(pace.arrivals) and math.isfinite(extra)
-            updates = self.factor * growth * max(pace.arrivals) + extra if known else self.first_seconds
-        reports = updates / 2
-        if pace.reports and math.isfinite(extra := _longer_download(pace, syncs)):
+            updates = self.first_seconds
+        usual, reports = 0.0, updates / 2
+        if pace.reports and math.isfinite(extra):
+            usual = max(pace.reports) + extra
             reports = min(reports, self.factor * max(pace.reports) + extra)
+        if missing_reports and self.seconds is None:
+            updates += max(reports - usual, 0.0)
         return Deadlines(reports, updates)
 
 
-def growth(pace: Pace, tasks: Sequence[Task], receipts: Sequence[Receipt]) -> float:
-    """Return how many times more than in the last round the clients are asked for, at least 1."""
-    ratios = [task.epochs / pace.epochs for task in tasks] if pace.epochs else []
-    sent = {receipt.client: receipt for receipt in receipts}
-    for task in tasks:
-        last, levels = sent.get(task.client), getattr(task.codec, "levels", 0)
-        if last is None:
-            continue
-        if task.budget_bytes is not None:
-            ratios.append(task.budget_bytes / max(last.upload_bytes, 1))
-        elif levels and last.levels > 0:
-            ratios.append(levels.bit_length() / last.levels.bit_length())
-    return min(max(ratios, default=1.0), MAX_GROWTH) if max(ratios, default=1.0) > 1.0 else 1.0
+def expected_seconds(pace: Pace, tasks: Sequence[Task], receipts: Sequence[Receipt]) -> float:
+    """Return when the last of these tasks would arrive if all went as in the last round; 0 if that is not known."""
+    last = {receipt.client: receipt for receipt in receipts}
+    arrivals = [_expected(task, last[task.client], pace.epochs) for task in tasks if task.client in last]
+    usual = OUTLIER * median(arrivals) if arrivals else 0.0
+    return max((arrival for arrival in arrivals if arrival <= usual), default=0.0)
+
+
+def _expected(task: Task, last: Receipt, epochs: int) -> float:
+    more_epochs = task.epochs / epochs if epochs else 1.0
+    more_bytes = 1.0
+    if task.budget_bytes is not None:
+        more_bytes = task.budget_bytes / max(last.upload_bytes, 1)
+    elif (levels := getattr(task.codec, "levels", 0)) and last.levels > 0:
+        more_bytes = (1 + levels.bit_length()) / (1 + last.levels.bit_length())  # with the sign
+    return last.download_seconds + more_epochs * last.compute_seconds + more_bytes * last.upload_seconds
 
 
 def _arrival(receipt: Receipt) -> float:

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from adagq.control import Probe
-from adagq.deadlines import Pace, Patience, growth
+from adagq.deadlines import Pace, Patience, expected_seconds
 from adagq.errors import AdagqError, PayloadError
 from adagq.feedback import squared_norm
 from adagq.messages import Broadcast, Choice, Closing, Facts, Incident, Receipt, Report, Sync, Task, Update
@@ -222,10 +222,10 @@ def _two_exchanges(method: Method, backend: Backend, schedule: Schedule, state: 
     control = controller.observe(state.control, _facts(state, k, reports))
     choices = controller.choose(control, tuple(report.client for report in reports)) if reports else {}
 
-    # 4. Each client learns its own levels or byte budget. Who waited for reports in vain began that much later.
+    # 4. Each client learns its own levels or byte budget.
     tasks = [_task(report.client, k, method, schedule, choices[report.client]) for report in reports]
-    waited = deadline if len(reports) < len(syncs) and patience.seconds is None else 0.0
-    deadline = waited + patience.deadlines(state.pace, syncs, growth(state.pace, tasks, state.receipts)).updates
+    expected, missing = expected_seconds(state.pace, tasks, state.receipts), len(reports) < len(syncs)
+    deadline = patience.deadlines(state.pace, syncs, expected, missing).updates
 
     # 5., 6. Payloads are added up as they arrive and forgotten; the model moves by their mean.
     screen.expect(tasks, [report.examples for report in reports])
@@ -241,8 +241,8 @@ def _one_exchange(method: Method, backend: Backend, schedule: Schedule, state: S
     tasks = [_task(client, k, method, schedule, choices[client]) for client in cohort]
     screen = Screen(k, syncs, schedule.weight_bound)
     screen.expect(tasks, [receipt.examples for receipt in state.receipts])
-    more = growth(state.pace, tasks, state.receipts)
-    deadline = schedule.patience.deadlines(state.pace, syncs, more).updates
+    expected = expected_seconds(state.pace, tasks, state.receipts)
+    deadline = schedule.patience.deadlines(state.pace, syncs, expected).updates
     reports: list[Report] = []
 
     def updates() -> Iterator[Update]:

@@ -29,7 +29,7 @@ from adagq.control.controller import (
     plausible_seconds,
     usable_norm,
 )
-from adagq.control.history import History, plausible_curve
+from adagq.control.history import History, believed_curves
 from adagq.errors import ConfigError
 from adagq.messages import Choice, Facts, Receipt
 
@@ -181,11 +181,11 @@ class AdaGQ:
         levels = self._assigned(state, cohort, state.mean_levels)
         probes = self._assigned(state, cohort, probe_mean)
         seconds = probe_seconds = 0.0
-        for receipt, s, s_probe in zip(receipts, levels, probes, strict=True):
+        for receipt, believed, s, s_probe in zip(receipts, believed_curves(receipts), levels, probes, strict=True):
             others = receipt.download_seconds + receipt.compute_seconds
             b, b_probe = bits_of(s), bits_of(s_probe)
             ratio = b_probe / b
-            if self.rates == "curve" and plausible_curve(receipt.rate_bits):
+            if self.rates == "curve" and believed:
                 ratio = receipt.rate_bits[b_probe - 1] / receipt.rate_bits[b - 1]
             seconds = max(seconds, others + receipt.upload_seconds)
             probe_seconds = max(probe_seconds, others + ratio * receipt.upload_seconds)

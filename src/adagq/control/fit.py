@@ -18,7 +18,9 @@ per cent. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it
 
 No single client steers the others. One that needs OUTLIER times as long as nine in ten of them, by misfortune or by
 its own account, does not hold up tau: it is planned for as a client of median speed, so the round lasts as long as that
-client takes and nobody else's payload changes. Energies count up to LOUD times their median.
+client takes and nobody else's payload changes. Energies count up to LOUD times their median. A payload's size and error
+belong together, since all use one codec: who claims bits that are worth CREDIBLE times more or less than most clients'
+is taken to be at that limit.
 """
 
 import math
@@ -41,6 +43,7 @@ SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
 OUTLIER = 3.0  # times the ninth decile of the seconds, and the client waits for no one and no one for it
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 LOUD = 10.0  # times the median of the energies: what one client counts at most
+CREDIBLE = 3.0  # times the median of the bits (as the error tells) per byte (as was sent), up and down
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,9 +189,15 @@ class Fit:
 
 def _nmse_at(nmse: FloatArray, nbytes: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return the predicted NMSE [client, …] at these sizes, from one payload's size and error."""
-    bits = 0.5 * np.log2(1.0 + 1.0 / np.clip(nmse, 1e-9, 1e9)) / nbytes
+    bits = _bits_per_byte(nmse, nbytes)
+    bits = np.clip(bits, np.median(bits) / CREDIBLE, np.median(bits) * CREDIBLE)
     with np.errstate(over="ignore"):
         return 1.0 / np.expm1(2.0 * math.log(2.0) * bits[:, None] * sizes)
+
+
+def _bits_per_byte(nmse: FloatArray, nbytes: FloatArray) -> FloatArray:
+    bits: FloatArray = 0.5 * np.log2(1.0 + 1.0 / np.clip(nmse, 1e-9, 1e9)) / nbytes
+    return bits
 
 
 def _plausible(receipt: Receipt) -> bool:
@@ -229,7 +238,16 @@ def _signal(energy: float, receipts: Sequence[Receipt]) -> float:
     """Return ||g||^2 less the noise that the quantizers put into it."""
     total = sum(r.examples for r in receipts)
     loudest = LOUD * float(np.median([r.energy for r in receipts]))
-    noise = sum((r.examples / total) ** 2 * r.error_energy * min(1.0, loudest / r.energy) for r in receipts)
+    errors = np.array([r.error_energy for r in receipts])
+    # The largest credible error of each: more would make the signal seem smaller than it is.
+    nmse, nbytes = errors / [r.energy for r in receipts], np.array([float(r.upload_bytes) for r in receipts])
+    least_bits = np.median(_bits_per_byte(nmse, nbytes)) / CREDIBLE * nbytes
+    with np.errstate(over="ignore", divide="ignore"):
+        most = [r.energy for r in receipts] / np.expm1(2.0 * math.log(2.0) * least_bits)
+    noise = sum(
+        (r.examples / total) ** 2 * float(error) * min(1.0, loudest / r.energy)
+        for r, error in zip(receipts, np.minimum(errors, most), strict=True)
+    )
     return max(energy - noise, 0.05 * energy)
 
 

@@ -24,6 +24,8 @@ from adagq.control.controller import plausible_seconds
 from adagq.messages import Receipt
 
 FloatArray = NDArray[np.float64]
+FAST = 10.0  # times the median: as fast as a client may be
+ALIKE = 4.0  # a curve, relative to its own median, is nowhere further than this factor from most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +59,7 @@ class History:
         if not receipts:
             return self
         new = self._grown(1 + max(receipt.client for receipt in receipts))
-        for receipt in receipts:
+        for receipt, believed in zip(receipts, believed_curves(receipts), strict=True):
             i = receipt.client
             if plausible_seconds(receipt.compute_seconds):
                 new.compute_total[i] += receipt.compute_seconds
@@ -65,7 +67,7 @@ class History:
             if plausible_seconds(receipt.upload_seconds) and 1 <= receipt.levels < 1 << LEVEL_BITS:
                 new.upload_seconds[i] = receipt.upload_seconds
                 new.level_bits[i] = bits_of(receipt.levels)
-            if plausible_curve(receipt.rate_bits):
+            if believed:
                 new.rate_bits[i] = receipt.rate_bits
         return new
 
@@ -82,13 +84,13 @@ class History:
         known = self if max(cohort, default=-1) < self.compute_total.size else self._grown(1 + max(cohort))
         pick = np.asarray(cohort, np.int64)
         rounds = known.compute_rounds[pick]
-        compute = np.where(rounds > 0, known.compute_total[pick] / np.maximum(rounds, 1), np.nan)
+        compute = _not_too_fast(np.where(rounds > 0, known.compute_total[pick] / np.maximum(rounds, 1), np.nan))
         level_bits = known.level_bits[pick]
         if curves:
             rates = fill_rates(known.rate_bits[pick])
             sent = rates[np.arange(pick.size), np.maximum(level_bits, 1) - 1]
-            return compute, known.upload_seconds[pick] / sent, rates
-        return compute, known.upload_seconds[pick] / np.maximum(level_bits, 1), None
+            return compute, _not_too_fast(known.upload_seconds[pick] / sent), rates
+        return compute, _not_too_fast(known.upload_seconds[pick] / np.maximum(level_bits, 1)), None
 
     def to_json(self) -> dict[str, Any]:
         """Return the columns of the clients that have any history."""
@@ -115,6 +117,28 @@ class History:
         for client, curve in data["rate_bits"].items():
             new.rate_bits[int(client)] = curve
         return new
+
+
+def _not_too_fast(seconds: FloatArray) -> FloatArray:
+    """Return the seconds, none below a FAST-th of the median.
+
+    Levels grow exponentially with bits, so one client that claims to need no time would take all of the mean's.
+    """
+    known = seconds[seconds >= 0.0]
+    return np.maximum(seconds, np.median(known) / FAST) if known.size else seconds
+
+
+def believed_curves(receipts: Sequence[Receipt]) -> list[bool]:
+    """Whether each receipt's rate curve may be learnt from: complete, and of much the same shape as most."""
+    plausible = [plausible_curve(receipt.rate_bits) for receipt in receipts]
+    if sum(plausible) < 3:
+        return plausible
+    curves = np.array([r.rate_bits for r, whole in zip(receipts, plausible, strict=True) if whole])
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        shapes = curves / np.median(curves, axis=1, keepdims=True)
+        alike = np.all(np.abs(np.log(shapes / np.median(shapes, axis=0))) <= math.log(ALIKE), axis=1)
+    verdicts = iter(alike.tolist())
+    return [whole and next(verdicts) for whole in plausible]
 
 
 def plausible_curve(rate_bits: Sequence[float]) -> bool:
