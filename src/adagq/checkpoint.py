@@ -8,7 +8,6 @@ torn, of another version or of other settings is refused.
 import dataclasses
 import io
 import json
-import zipfile
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,9 +95,7 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
         "norms": state.norms,
         "wary": state.wary,
     }
-    head = json.dumps({"format": FORMAT, **run, "state": told}).encode()
     arrays: dict[str, Any] = {
-        "head": np.frombuffer(head, np.uint8),
         "vector": downlink.vector,
         "buffers": downlink.buffers,
         **{f"payload{i}": np.frombuffer(p, np.uint8) for i, p in enumerate(downlink.payloads)},
@@ -106,6 +103,8 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
     }
     if downlink.residual is not None:
         arrays["residual"] = downlink.residual
+    head = json.dumps({"format": FORMAT, **run, "state": told, "arrays": sorted(arrays)}).encode()
+    arrays["head"] = np.frombuffer(head, np.uint8)
     with replacing(path) as file:
         np.savez(file, **arrays)
 
@@ -119,8 +118,10 @@ def load(path: Path, settings: str) -> Checkpoint | None:
         head = json.loads(arrays.pop("head").tobytes())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged zip can raise anything
         raise CheckpointError(f"{path}: torn or not a checkpoint ({error})") from None
+    if not isinstance(head, dict) or head.get("arrays", sorted(arrays)) != sorted(arrays):
+        raise CheckpointError(f"{path}: torn or not a checkpoint (parts are missing)")
     if head.get("format") != FORMAT:
         raise CheckpointError(f"{path}: checkpoint format {head.get('format')}, this release reads {FORMAT}")
     if head["settings"] != settings:
