@@ -19,7 +19,8 @@ from adagq.errors import AdagqError
 
 HOST: Final = "127.0.0.1"
 CONNECTION: Final = "here"  # the SuperLink's name in Flower's own configuration
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 120.0
+READY: Final = "Uvicorn running"  # in the SuperLink's log
 
 
 class Federation:
@@ -33,20 +34,21 @@ class Federation:
         tls: bool = False,
         simulation: bool = False,
         node_config: Mapping[str, Any] | None = None,
+        host: str = HOST,
     ) -> None:
         self.nodes = nodes
         self.folder = folder
         self.simulation = simulation
         self._node_config = dict(node_config or {})
         self._certificates = Certificates(folder / "tls") if tls else None
-        self.address = f"{HOST}:{free_port()}"
+        self.address = f"{host}:{free_port()}"
         self.environment = _environment(folder, nodes)
         self.processes = Processes(folder, self.environment)
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._certificates is not None:
-            self._certificates.create(HOST)
+            self._certificates.create(self.address.rpartition(":")[0])
         self._configure()
         self.processes.__enter__()
         try:
@@ -69,10 +71,10 @@ class Federation:
         command = ["flower-superlink", "--host", host, "--port", port, "--disable-runtime-dependency-installation"]
         command += ["--insecure"] if self._certificates is None else self._certificates.superlink_flags()
         command += ["--simulation"] if self.simulation else []
-        self.processes.start("superlink", command)
+        superlink = self.processes.start("superlink", command, self.wrap("superlink"))
         until = time.monotonic() + START_SECONDS
-        while not _listening(host, int(port)):
-            if self.processes.ended("superlink") or time.monotonic() > until:
+        while READY not in self.processes.log("superlink").read_text("utf-8", "replace"):
+            if superlink.poll() is not None or time.monotonic() > until:
                 raise AdagqError(f"the SuperLink did not start; its log ends: {self.tail('superlink')}")
             time.sleep(0.1)
 
@@ -83,7 +85,7 @@ class Federation:
         command = ["flower-supernode", "--superlink", self.address, "--host", HOST, "--port", str(free_port())]
         command += ["--insecure"] if self._certificates is None else self._certificates.supernode_flags(number)
         command += ["--node-config", config_text(settings)]
-        self.processes.start(f"node-{number}", command)
+        self.processes.start(f"node-{number}", command, self.wrap(f"node-{number}"))
 
     def register(self, number: int) -> None:
         """Let the SuperLink know the key of node `number`."""
@@ -100,7 +102,11 @@ class Federation:
             command += ["--federation-config", f"num-supernodes={self.nodes} client-resources-num-cpus=1"]
         if config:
             command += ["--run-config", config_text(config)]
-        return self.processes.start("run", command)
+        return self.processes.start("run", command, self.wrap("superlink"))
+
+    def wrap(self, name: str) -> list[str]:
+        """Return what comes before the command of a process; here nothing, elsewhere a network namespace."""
+        return []
 
     def tail(self, name: str, lines: int = 5) -> str:
         """Return the last lines of a log."""
@@ -144,12 +150,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-def _listening(host: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((host, port)) == 0
 
 
 def _environment(folder: Path, nodes: int) -> dict[str, str]:

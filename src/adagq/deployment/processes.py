@@ -54,10 +54,6 @@ class Processes:
             process.send(signal.SIGKILL)
         child.wait()
 
-    def ended(self, name: str) -> bool:
-        """Whether this child has ended."""
-        return self._running[name].poll() is not None
-
     def __enter__(self) -> Self:
         return self
 

@@ -12,10 +12,10 @@ small, so that a sum does not depend on who was faster.
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from logging import WARNING
-from math import inf, isfinite, nan
-from typing import Any, Final
+from math import inf, nan
+from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, RecordDict
@@ -23,39 +23,19 @@ from flwr.supercore import log
 from numpy.typing import NDArray
 
 from adagq.backends.flower import records
-from adagq.backends.flower.courier import Courier, Reply, Round
-from adagq.backends.flower.links import Link
-from adagq.backends.flower.node import NODE, RUN, layout_digest
-from adagq.backends.flower.roster import Roster
+from adagq.backends.flower.courier import Courier, Reply
+from adagq.backends.flower.lobby import Lobby
+from adagq.backends.flower.node import RUN
+from adagq.backends.flower.ordering import Answer, InOrder
+from adagq.backends.flower.roster import Member
 from adagq.backends.flower.shelf import digest_of
+from adagq.backends.flower.timing import Timing, told_by
 from adagq.codecs import Float32
 from adagq.errors import PayloadError
-from adagq.messages import Closing, Incident, Receipt, Report, Sync, Task, Update
+from adagq.messages import Closing, Incident, IncidentKind, Receipt, Report, Sync, Task, Update
 from adagq.vectors import FloatVector, Layout
 
-HELD_BYTES: Final = 256 * 2**20  # of updates that wait for their turn
-LOOK_FOR_NODES_SECONDS: Final = 0.5
-STEPS: Final = ("receive-seconds", "probe-seconds", "train-seconds", "encode-seconds")
-BYTES_PER_SECOND: Final = 125_000  # in one Mbit/s
 Evaluate = Callable[[FloatVector, FloatVector], tuple[float, float]]
-Answer = tuple[Report | None, Update | None]
-
-
-@dataclass
-class Trip:
-    """What one client's round has taken so far."""
-
-    download_bytes: int = 0
-    download_seconds: float = 0.0
-    compute_seconds: float = 0.0
-
-
-@dataclass
-class Wire:
-    """Both directions of one node."""
-
-    up: Link = field(default_factory=Link)
-    down: Link = field(default_factory=Link)
 
 
 class Nodes:
@@ -73,23 +53,23 @@ class Nodes:
         self._courier = courier
         self._layout = layout
         self._evaluate = evaluate
-        self._patience_seconds = patience_seconds
         self.run = run
-        self.roster = Roster()
-        self.wires: dict[int, Wire] = {}
-        self.exchanges: list[dict[str, Any]] = []  # of this round, as measured
+        self._lobby = Lobby(courier, layout, self._content, self._met, patience_seconds)
+        self._timing = Timing()
         self._present: dict[int, int] = {}  # client -> node
-        self._refused: set[int] = set()  # nodes that can never take part
-        self._greetings: Round | None = None
         self._model = model
         self._digest = digest_of(*model)
-        self._trips: dict[int, Trip] = {}
         self._receipts: dict[int, Receipt] = {}
         self._incidents: list[Incident] = []
         self._round = 0
         self._begun = self._last_arrival = self._closed = time.perf_counter()
         self._report_seconds = nan
         self._carried_seconds = 0.0  # encoding of the last broadcast: between closing a round and evaluating it
+
+    @property
+    def exchanges(self) -> list[dict[str, Any]]:
+        """The messages of this round, as measured."""
+        return self._timing.exchanges
 
     @property
     def layout(self) -> Layout:
@@ -100,19 +80,8 @@ class Nodes:
 
     def present(self, least: int) -> list[int]:
         """Return the clients that are there; wait until there are `least` of them."""
-        waited = time.perf_counter()
-        while True:
-            connected = self._courier.nodes()
-            self._greet([node for node in connected if node not in self.roster.nodes and node not in self._refused])
-            # The first time everyone who is there is waited for; later a newcomer takes part once it has answered.
-            self._admit(self._patience_seconds if not self._present else 0.0)
-            self._present = self.roster.present(connected)
-            if len(self._present) >= least:
-                return sorted(self._present)
-            if time.perf_counter() - waited > self._patience_seconds:
-                waited = time.perf_counter()
-                log(WARNING, "%d of %d nodes are there; waiting", len(self._present), least)
-            time.sleep(LOOK_FOR_NODES_SECONDS)
+        self._present = self._lobby.present(least)
+        return sorted(self._present)
 
     def sync(self, syncs: Sequence[Sync], deadline: float = inf) -> list[Report]:
         self._begin(syncs)
@@ -162,26 +131,23 @@ class Nodes:
 
     def checkpoint(self) -> dict[str, NDArray[Any]]:
         """Return who the clients are and what is known of their links; what they hold is on their own disks."""
-        wires = {str(client): [wire.up.to_json(), wire.down.to_json()] for client, wire in self.wires.items()}
-        told = json.dumps({"run": self.run, "clients": self.roster.clients, "wires": wires})
+        clients, wires = self._lobby.roster.clients, self._timing.to_json()
+        told = json.dumps({"run": self.run, "clients": clients, "wires": wires})
         return {"nodes": np.frombuffer(told.encode(), np.uint8)}
 
     def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint: nodes are recognised by their names."""
         told = json.loads(saved["nodes"].tobytes())
         self.run = told["run"]
-        self.roster = Roster(clients=dict(told["clients"]))
-        self.wires = {int(client): Wire(*map(Link.from_json, links)) for client, links in told["wires"].items()}
-
-    # One exchange ------------------------------------------------------------------------------------------------
+        self._lobby.roster.clients.update(told["clients"])
+        self._timing.restore(told["wires"])
 
     def _begin(self, syncs: Sequence[Sync]) -> None:
         self._begun = self._last_arrival = time.perf_counter()
         self._round = syncs[0].round if syncs else self._round
         self._report_seconds = nan
         self._receipts.clear()
-        self.exchanges.clear()
-        self._trips = {sync.client: Trip(download_bytes=0) for sync in syncs}
+        self._timing.begin()
 
     def _content(self, *messages: Sync | Task) -> RecordDict:
         """Return the records of one node's message: its own, so that nothing leaks from one node to another."""
@@ -199,12 +165,13 @@ class Nodes:
         group = str(self._round)
         carried = self._courier.carry(contents, group, self._begun + deadline)
         sent_bytes = {client: sync.nbytes for client, sync in syncs.items()}
-        waiting = _InOrder(sorted(nodes.values()))
+        waiting = InOrder(sorted(nodes.values()))
         repeated: set[int] = set()
         for reply in carried:
             client = nodes[reply.node]
-            told = _told(reply)
-            self._measure(client, reply, told, sent_bytes.get(client, 0))
+            told = told_by(reply)
+            self._timing.measure(self._round, client, self._name(client), reply, sent_bytes.get(client, 0))
+            self._last_arrival = max(self._last_arrival, reply.arrived_seconds)
             if "stale" in told and client in syncs and client not in repeated:
                 # Another model than the server thought, or none: send the whole one, still in this round.
                 repeated.add(client)
@@ -225,10 +192,12 @@ class Nodes:
         if reply.content is None:
             self._note(client, "lost", reply.error)
             return None, None
-        for key, kind in (("stale", "lost"), ("failed", "refused")):
-            if key in told:
-                self._note(client, kind, str(told[key]))
-                return None, None
+        if "stale" in told:
+            self._note(client, "lost", str(told["stale"]))
+            return None, None
+        if "failed" in told:
+            self._note(client, "refused", str(told["failed"]))
+            return None, None
         try:
             report = records.read(reply.content, Report) if synced else None
             update = records.read(reply.content, Update) if worked else None
@@ -239,59 +208,8 @@ class Nodes:
         report = None if report is None else replace(report, client=client)
         update = None if update is None else replace(update, client=client)
         if update is not None:
-            self._receive(client, reply, update)
+            self._receipts[client] = self._timing.receipt(update, reply, self._begun)
         return report, update
-
-    def _measure(self, client: int, reply: Reply, told: Mapping[str, Any], sent_bytes: int) -> None:
-        """Note the seconds of one message and its reply."""
-        wire, trip = self.wires.setdefault(client, Wire()), self._trips.setdefault(client, Trip())
-        steps = {name.replace("-", "_"): _seconds(told.get(name)) for name in STEPS}
-        trip.compute_seconds += sum(steps.values())
-        on_its_way = float(told["started-at"]) - reply.sent_at if "started-at" in told else nan
-        if isfinite(on_its_way):
-            wire.down.saw(sent_bytes, on_its_way)
-        trip.download_bytes += sent_bytes
-        trip.download_seconds += wire.down.seconds(sent_bytes, plain=0.0)
-        self._last_arrival = max(self._last_arrival, reply.arrived_seconds)
-        self.exchanges.append(
-            {
-                "round": self._round,
-                "client": client,
-                "name": self.roster.name(client),
-                "download_bytes": sent_bytes,
-                "upload_bytes": _payload_bytes(reply.content),
-                "exchange_seconds": reply.arrived_seconds - reply.sent_seconds,
-                "on_its_way_seconds": on_its_way if isfinite(on_its_way) else None,
-                **steps,
-                "process_seconds": _seconds(told.get("seconds")),
-                "upload_seconds": reply.upload_seconds,
-                "uplink_bps": wire.up.rate_bps,
-                "downlink_bps": wire.down.rate_bps,
-                "error": reply.error or None,
-            }
-        )
-
-    def _receive(self, client: int, reply: Reply, update: Update) -> None:
-        wire, trip = self.wires[client], self._trips[client]
-        wire.up.saw(update.nbytes, reply.upload_seconds)
-        extra = 8.0 * len(update.buffers)
-        self._receipts[client] = Receipt(
-            client=client,
-            round=update.round,
-            examples=update.examples,
-            levels=update.levels,
-            upload_bytes=update.nbytes,
-            download_bytes=trip.download_bytes,
-            energy=update.energy,
-            error_energy=update.error_energy,
-            rate_bits=tuple(bits + extra for bits in update.rate_bits),
-            train_loss=update.train_loss,
-            download_seconds=trip.download_seconds,
-            compute_seconds=trip.compute_seconds,
-            upload_seconds=wire.up.seconds(update.nbytes, plain=reply.upload_seconds),
-            waiting_seconds=0.0,  # known when the round is closed
-            arrival_seconds=reply.arrived_seconds - self._begun,
-        )
 
     def _full(self, sync: Sync) -> Sync:
         vector, buffers = self._model
@@ -300,91 +218,17 @@ class Nodes:
             sync, base_version=-1, payloads=payloads, buffers=Float32().encode(buffers) if buffers.size else b""
         )
 
-    def _note(self, client: int, kind: Any, reason: str) -> None:
-        log(WARNING, "Round %d: %s (client %d) %s: %s", self._round, self.roster.name(client), client, kind, reason)
+    def _met(self, member: Member, reply: Reply, problem: str) -> None:
+        self._timing.meet(member.client, reply)
+        if problem:
+            self._note(member.client, "refused", problem)
+
+    def _name(self, client: int) -> str:
+        return self._lobby.roster.name(client)
+
+    def _note(self, client: int, kind: IncidentKind, reason: str) -> None:
+        log(WARNING, "Round %d: %s (client %d) %s: %s", self._round, self._name(client), client, kind, reason)
         self._incidents.append(Incident(client, self._round, kind, " ".join(reason.split())[:500]))
-
-    # Newcomers ---------------------------------------------------------------------------------------------------
-
-    def _greet(self, strangers: Sequence[int]) -> None:
-        if strangers and self._greetings is None:
-            until = time.perf_counter() + self._patience_seconds
-            self._greetings = self._courier.carry({node: self._content() for node in strangers}, "hello", until)
-
-    def _admit(self, wait_seconds: float) -> None:
-        """Let in who has answered; with a wait, everyone who was greeted has that long."""
-        if self._greetings is None:
-            return
-        for reply in self._greetings.within(wait_seconds):
-            told = _told(reply)
-            if not told:
-                log(WARNING, "Node %d did not introduce itself: %s", reply.node, reply.error)
-                continue
-            member = self.roster.admit(reply.node, told)
-            wire = self.wires.setdefault(member.client, Wire())
-            wire.up.known_bps, wire.down.known_bps = _rate(told, "uplink-mbps"), _rate(told, "downlink-mbps")
-            if told.get("layout") != layout_digest(self._layout):
-                self._refused.add(reply.node)
-                del self.roster.nodes[reply.node]
-                self._note(
-                    member.client,
-                    "refused",
-                    f"its model has {told.get('elements')} parameters in another layout than the "
-                    f"{self._layout.elements} of the initial arrays",
-                )
-        if not self._greetings.missing or self._greetings.over:
-            self._greetings = None
-
-
-class _InOrder:
-    """Hands answers on by client number; past HELD_BYTES whoever is first of those that are there."""
-
-    def __init__(self, clients: Sequence[int]) -> None:
-        self._expected = list(clients)
-        self._held: dict[int, Answer] = {}
-        self._bytes = 0
-
-    def put(self, client: int, answer: Answer) -> Iterator[Answer]:
-        self._held[client] = answer
-        self._bytes += _nbytes(answer)
-        while self._expected and (self._expected[0] in self._held or (self._bytes > HELD_BYTES and self._held)):
-            first = self._expected[0] if self._expected[0] in self._held else min(self._held)
-            self._expected.remove(first)
-            yield self._take(first)
-
-    def rest(self) -> Iterator[Answer]:
-        for client in sorted(self._held):
-            yield self._take(client)
-
-    def _take(self, client: int) -> Answer:
-        answer = self._held.pop(client)
-        self._bytes -= _nbytes(answer)
-        return answer
-
-
-def _nbytes(answer: Answer) -> int:
-    return 0 if answer[1] is None else answer[1].nbytes
-
-
-def _told(reply: Reply) -> Mapping[str, Any]:
-    told = reply.content.get(NODE) if reply.content is not None else None
-    return told if isinstance(told, ConfigRecord) else {}
-
-
-def _seconds(value: Any) -> float:
-    """Return a duration that a node claims; 0 for what is none."""
-    return float(value) if isinstance(value, int | float) and 0 <= value < inf else 0.0
-
-
-def _rate(told: Mapping[str, Any], key: str) -> float | None:
-    mbps = _seconds(told.get(key))
-    return BYTES_PER_SECOND * mbps if mbps > 0 else None
-
-
-def _payload_bytes(content: RecordDict | None) -> int:
-    if content is None:
-        return 0
-    return sum(len(array.data) for arrays in content.array_records.values() for array in arrays.values())
 
 
 def _with_waiting(receipt: Receipt, seconds: float) -> Receipt:

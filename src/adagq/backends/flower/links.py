@@ -6,7 +6,9 @@ two clocks come on top. They do not depend on the size, so over messages of diff
     seconds = a + bytes / rate
 
 separates the two. The line is Theil and Sen's, the median of the slopes between all pairs of transfers: no single
-hiccup moves it. Until sizes differ enough there is no line; then `plain` decides what a transfer took.
+hiccup moves it. Messages without a payload are on it as well, at zero bytes. Until sizes differ enough there is no
+line; then a transfer took what it needed beyond a message without payload: next to nothing if it is small, so that
+controllers dare to send more and the line appears.
 """
 
 from collections import deque
@@ -18,6 +20,8 @@ from typing import Any, Final
 REMEMBERED: Final = 24  # transfers: a link that changed is forgotten after so many
 APART: Final = 2.0  # two sizes tell something about the rate if one is so many times the other …
 LEAST_BYTES: Final = 16_384  # … and they differ by so much: below it a link's time is lost in the noise
+
+LEAST_SECONDS: Final = 1e-4  # no transfer takes no time
 
 
 @dataclass
@@ -64,10 +68,19 @@ class Link:
             return None
         return median(seconds - nbytes / rate for nbytes, seconds in self.transfers)
 
-    def seconds(self, nbytes: int, plain: float) -> float:
-        """Return what the link takes for `nbytes`; `plain` if its rate cannot be told."""
+    def seconds(self, nbytes: int, measured: float) -> float:
+        """Return what the link took for `nbytes` that were under way for `measured` seconds, all told.
+
+        >>> link = Link()
+        >>> link.saw(0, 3.0)
+        >>> link.seconds(1000, measured=3.5), link.seconds(1000, measured=2.9)
+        (0.5, 0.0001)
+        """
         rate = self.rate_bps
-        return plain if rate is None else nbytes / rate
+        if rate is not None:
+            return nbytes / rate
+        empty = [seconds for size, seconds in self.transfers if size < LEAST_BYTES and size < nbytes]
+        return max(measured - median(empty), LEAST_SECONDS) if empty else LEAST_SECONDS
 
     def to_json(self) -> dict[str, Any]:
         return {"known_bps": self.known_bps, "fitted_bps": self.fitted_bps, "transfers": list(self.transfers)}

@@ -1,0 +1,140 @@
+"""What every node's messages took: for the receipts, for exchanges.jsonl, and for the links' rates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, nan
+from typing import Any, Final
+
+from flwr.app import ConfigRecord, RecordDict
+
+from adagq.backends.flower.courier import Reply
+from adagq.backends.flower.links import Link
+from adagq.backends.flower.node import NODE
+from adagq.messages import Receipt, Update
+
+STEPS: Final = ("receive-seconds", "probe-seconds", "train-seconds", "encode-seconds")
+BYTES_PER_SECOND: Final = 125_000  # in one Mbit/s
+
+
+@dataclass
+class Trip:
+    """What one client's round has taken so far."""
+
+    download_bytes: int = 0
+    download_seconds: float = 0.0
+    compute_seconds: float = 0.0
+
+
+@dataclass
+class Wire:
+    """Both directions of one node."""
+
+    up: Link = field(default_factory=Link)
+    down: Link = field(default_factory=Link)
+
+
+class Timing:
+    """All nodes' links, and the round under way."""
+
+    def __init__(self) -> None:
+        self.wires: dict[int, Wire] = {}
+        self.exchanges: list[dict[str, Any]] = []  # of this round, as measured
+        self._trips: dict[int, Trip] = {}
+
+    def begin(self) -> None:
+        """Begin a round."""
+        self.exchanges.clear()
+        self._trips.clear()
+
+    def meet(self, client: int, reply: Reply) -> None:
+        """Note a node's introduction: the rates it claims, and what a message without payload takes."""
+        told, wire = told_by(reply), self.wires.setdefault(client, Wire())
+        wire.up.known_bps, wire.down.known_bps = _rate(told, "uplink-mbps"), _rate(told, "downlink-mbps")
+        wire.up.saw(0, reply.upload_seconds)
+        if isfinite(on_its_way := _on_its_way(reply)):
+            wire.down.saw(0, on_its_way)
+
+    def measure(self, round: int, client: int, name: str, reply: Reply, sent_bytes: int) -> None:
+        """Note one message, which brought the node `sent_bytes` of payload, and its reply."""
+        wire, trip = self.wires.setdefault(client, Wire()), self._trips.setdefault(client, Trip())
+        told, on_its_way, received_bytes = told_by(reply), _on_its_way(reply), _payload_bytes(reply.content)
+        steps = {step.replace("-", "_"): _seconds(told.get(step)) for step in STEPS}
+        trip.compute_seconds += sum(steps.values())
+        trip.download_bytes += sent_bytes
+        if isfinite(on_its_way):
+            wire.down.saw(sent_bytes, on_its_way)
+            trip.download_seconds += wire.down.seconds(sent_bytes, on_its_way) if sent_bytes else 0.0
+        if reply.content is not None:
+            wire.up.saw(received_bytes, reply.upload_seconds)
+        self.exchanges.append(
+            {
+                "round": round,
+                "client": client,
+                "name": name,
+                "download_bytes": sent_bytes,
+                "upload_bytes": received_bytes,
+                "exchange_seconds": reply.arrived_seconds - reply.sent_seconds,
+                "on_its_way_seconds": on_its_way if isfinite(on_its_way) else None,
+                **steps,
+                "process_seconds": _seconds(told.get("seconds")),
+                "upload_seconds": reply.upload_seconds,
+                "uplink_bps": wire.up.rate_bps,
+                "downlink_bps": wire.down.rate_bps,
+                "error": reply.error or None,
+            }
+        )
+
+    def receipt(self, update: Update, reply: Reply, begun_seconds: float) -> Receipt:
+        """Return the receipt of an update; its waiting is known when the round closes."""
+        trip, extra = self._trips[update.client], 8.0 * len(update.buffers)
+        return Receipt(
+            client=update.client,
+            round=update.round,
+            examples=update.examples,
+            levels=update.levels,
+            upload_bytes=update.nbytes,
+            download_bytes=trip.download_bytes,
+            energy=update.energy,
+            error_energy=update.error_energy,
+            rate_bits=tuple(bits + extra for bits in update.rate_bits),
+            train_loss=update.train_loss,
+            download_seconds=trip.download_seconds,
+            compute_seconds=trip.compute_seconds,
+            upload_seconds=self.wires[update.client].up.seconds(update.nbytes, reply.upload_seconds),
+            waiting_seconds=0.0,
+            arrival_seconds=reply.arrived_seconds - begun_seconds,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {str(client): [wire.up.to_json(), wire.down.to_json()] for client, wire in self.wires.items()}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self.wires = {int(client): Wire(*map(Link.from_json, links)) for client, links in saved.items()}
+
+
+def told_by(reply: Reply) -> Mapping[str, Any]:
+    """Return what the node says of itself; nothing if it does not."""
+    told = reply.content.get(NODE) if reply.content is not None else None
+    return told if isinstance(told, ConfigRecord) else {}
+
+
+def _on_its_way(reply: Reply) -> float:
+    """Return the seconds from sending to the node's process running, plus the difference of the two clocks."""
+    started = told_by(reply).get("started-at")
+    return float(started) - reply.sent_at if isinstance(started, int | float) else nan
+
+
+def _seconds(value: Any) -> float:
+    """Return a duration that a node claims; 0 for what is none."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < inf else 0.0
+
+
+def _rate(told: Mapping[str, Any], key: str) -> float | None:
+    mbps = _seconds(told.get(key))
+    return BYTES_PER_SECOND * mbps if mbps > 0 else None
+
+
+def _payload_bytes(content: RecordDict | None) -> int:
+    if content is None:
+        return 0
+    return sum(len(array.data) for arrays in content.array_records.values() for array in arrays.values())
