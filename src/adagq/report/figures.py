@@ -80,7 +80,7 @@ def plot_accuracy(axes: Any, curves: Mapping[str, series.Curve], summary: Summar
                 "zorder": 5,
             }
             axes.errorbar(mean, target, xerr=std or None, marker="o", **look)
-    axes.set(xlabel=f"{time_word(summary['run']['clock'])} ({unit})", ylabel="accuracy", xlim=(0, end / size))
+    axes.set(xlabel=f"{time_word(summary['run']['clock'])} ({unit})", ylabel="accuracy", xlim=(0, 1.02 * end / size))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     axes.text(0, target, f" {percent(target)}", va="bottom", fontsize=8, color="#555d6b")
 

@@ -1,7 +1,7 @@
 """The paper's tables and figures from our runs, with the paper's numbers beside ours.
 
     write_exhibit(exhibit, cells, numbers, out)    table1.md and table1.json; or fig6.md, fig6.json, fig6.svg, fig6.png
-    exhibit_table(exhibit, cells, numbers)         the same table for the terminal
+    exhibit_table(exhibit, cells, numbers)         for the terminal: a table's numbers, what the paper says of a figure
     show_exhibit(...)                              both, from a row of experiments/exhibits.toml
 
     cells.py      finished runs -> cells          tables.py    entries, Markdown, rich
@@ -24,7 +24,7 @@ from rich.table import Table
 from adagq.drafts import replacing
 from adagq.errors import ConfigError
 from adagq.report.paper.cells import Cell, read_cells
-from adagq.report.paper.claims import Finding, check_claims, claim_lines, findings_json
+from adagq.report.paper.claims import Finding, check_claims, claim_lines, claims_table, findings_json
 from adagq.report.paper.plotted import plotted
 from adagq.report.paper.tables import LEGEND, cell_notes, rich_table, table_entries, table_lines
 from adagq.report.units import scale_note
@@ -73,17 +73,26 @@ def write_exhibit(exhibit: Exhibit, cells: Mapping[str, Path], numbers: Numbers,
 
 
 def exhibit_table(exhibit: Exhibit, cells: Mapping[str, Path], numbers: Numbers) -> Table:
-    """Return the exhibit's numbers as a table for the terminal."""
-    return rich_table(_entries(_read(exhibit, cells, numbers), numbers), exhibit.title, exhibit.varies)
+    """Return for the terminal the numbers of a table, or what the paper says of a figure beside ours."""
+    read = _read(exhibit, cells, numbers)
+    if exhibit.kind == "table":
+        return rich_table(_entries(read, numbers), exhibit.title, exhibit.varies)
+    return claims_table(check_claims(numbers.get("claims", ()), read), exhibit.title)
 
 
 def show_exhibit(
     name: str, row: Mapping[str, Any], cells: Mapping[str, Path], numbers: Numbers, out: Path, console: Console
 ) -> list[Path]:
     """Write an exhibit that a row of exhibits.toml describes, print its table and where its files are."""
-    exhibit = Exhibit(name, row["kind"], row["title"], row.get("varies", ""), tuple(row.get("cells", ())))
-    paths = write_exhibit(exhibit, cells, numbers, out)
-    console.print(exhibit_table(exhibit, cells, numbers))
+    if row["kind"] == "regimes":
+        from adagq.report.regimes import write_regimes
+
+        places = {key: cells.get(key, out / cell) for key, cell in row["cells"].items()}
+        paths = write_regimes(name, row["title"], row["params"], places, out)
+    else:
+        exhibit = Exhibit(name, row["kind"], row["title"], row.get("varies", ""), tuple(row.get("cells", ())))
+        paths = write_exhibit(exhibit, cells, numbers, out)
+        console.print(exhibit_table(exhibit, cells, numbers))
     for path in paths:
         console.print(str(path), highlight=False, soft_wrap=True)
     return paths

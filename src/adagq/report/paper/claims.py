@@ -9,6 +9,9 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+from rich import box
+from rich.table import Table
+
 from adagq.errors import ConfigError
 from adagq.report.paper.cells import Cell, Number
 from adagq.report.run import number
@@ -16,6 +19,8 @@ from adagq.report.summary import by_seed
 from adagq.report.units import digits, percent, seconds_text
 
 Claim = Mapping[str, Any]
+HEADINGS = ("the paper says", "in", "its number", "ours", "holds")
+MARKS = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
@@ -45,20 +50,25 @@ def claim_lines(findings: Sequence[Finding]) -> list[str]:
     """Return the findings as a GitHub table; nothing if there are none."""
     if not findings:
         return []
-    marks = {True: "yes", False: "no", None: ""}
-    lines = [
-        "",
-        "## What the paper says",
-        "",
-        "| claim | in | its number | ours | holds |",
-        "| --- | --- | --- | --- | --- |",
+    rows = [HEADINGS, ("---",) * len(HEADINGS), *_rows(findings)]
+    return ["", "## What the paper says", "", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def claims_table(findings: Sequence[Finding], title: str) -> Table:
+    """Return the findings as a table for the terminal."""
+    table = Table(*HEADINGS, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for row in _rows(findings):
+        table.add_row(*row)
+    return table
+
+
+def _rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Return the texts of each finding; a sentence stands once, beside its first cell."""
+    before = ["", *(found.says for found in findings)]
+    return [
+        ("" if found.says == said else found.says, found.cell, found.paper, found.ours, MARKS[found.holds])
+        for found, said in zip(findings, before, strict=False)
     ]
-    previous = ""
-    for found in findings:
-        says = "" if found.says == previous else found.says
-        lines.append(f"| {says} | {found.cell} | {found.paper} | {found.ours} | {marks[found.holds]} |")
-        previous = found.says
-    return lines
 
 
 def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogFormatter, PercentFormatter
+from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 
 from adagq.report import series
 from adagq.report.canvas import dashes
@@ -24,7 +24,7 @@ from adagq.report.paper.cells import Cell
 from adagq.report.paper.columns import OverRounds, over_rounds
 from adagq.report.paper.plotted import SPLIT, split_seconds
 from adagq.report.summary import shown
-from adagq.report.units import Unit, percent, pick_seconds, seconds_text
+from adagq.report.units import percent, pick_seconds, seconds_text
 
 Cells = Mapping[str, Cell]
 Colours = Mapping[str, Ink]
@@ -42,8 +42,9 @@ def norms_and_accuracy(cells: Cells) -> Figure:
             continue
         _over_rounds(left, over_rounds(cell.rows, "norm"), colours)
         left.set(title=_title("(a) norm of the aggregate", cell, cells), xlabel="round", ylabel="norm", yscale="log")
+        left.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         left.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
-        left.tick_params(axis="y", which="minor", labelsize=7, labelcolor=GREY)
+        left.tick_params(axis="y", which="minor", labelsize=8, labelcolor=GREY)
         _accuracy(right, cell, colours)
         right.set_title(_title("(b) accuracy", cell, cells))
     _legend(figure, colours)
@@ -123,48 +124,53 @@ def _over_rounds(axes: Any, lines: Mapping[str, OverRounds], colours: Colours) -
 
 def _time_bars(axes: Any, cell: Cell, colours: Colours) -> None:
     names = [name for name in cell.methods if name != REFERENCE and cell.record(name) is not None]
-    unit, size = _unit(cell, names)
-    for place, name in enumerate(names):
-        record = cell.record(name) or {}
+
+    def draw(place: int, name: str, record: Mapping[str, Any], size: float) -> float:
         seconds, faded = shown(record)["seconds"], 0.45 if not record["reached"] else 1.0
-        error = seconds["std"] / size or None
-        axes.barh(place, seconds["mean"] / size, xerr=error, height=0.66, color=colours[name].light, alpha=faded)
-        _bar_text(axes, (seconds["mean"] + (seconds["std"] or 0)) / size, place, record)
-    _bar_axes(axes, names, unit)
+        mean, std = seconds["mean"] / size, seconds["std"] / size
+        look: dict[str, Any] = {"color": colours[name].light, "alpha": faded, "error_kw": {"elinewidth": 1.2}}
+        axes.barh(place, mean, xerr=std or None, height=0.66, **look)
+        return float(mean + std)
+
+    _bars(axes, cell, names, draw)
 
 
 def _split_bars(axes: Any, cell: Cell) -> None:
     names = [name for name in cell.methods if cell.record(name) is not None]
-    unit, size = _unit(cell, names)
-    for place, name in enumerate(names):
-        record = cell.record(name) or {}
+
+    def draw(place: int, name: str, record: Mapping[str, Any], size: float) -> float:
         start, faded = 0.0, 0.45 if not record["reached"] else 1.0
         for part, seconds in split_seconds(record).items():
             ink = PHASE_INKS[SPLIT_INKS[part]]
             axes.barh(place, seconds / size, left=start, height=0.7, color=ink.light, alpha=faded)
             start += seconds / size
-        _bar_text(axes, start, place, record)
-    _bar_axes(axes, names, unit)
+        return start
+
+    _bars(axes, cell, names, draw)
 
 
-def _bar_text(axes: Any, end: float, place: int, record: Mapping[str, Any]) -> None:
-    missed = "" if record["reached"] else "missed, "
-    axes.text(end, place, f" {missed}{seconds_text(shown(record)['seconds']['mean'])}", va="center", fontsize=7)
-
-
-def _bar_axes(axes: Any, names: Sequence[str], unit: Unit | str) -> None:
-    axes.set_yticks(range(len(names)), names)
+def _bars(
+    axes: Any, cell: Cell, names: Sequence[str], draw: Callable[[int, str, Mapping[str, Any], float], float]
+) -> None:
+    """Draw a bar per method; what a method spent in vain may run out of the panel, so that the others stay readable."""
+    records = {name: record for name in names if (record := cell.record(name)) is not None}
+    reached = [record["seconds"]["mean"] for record in records.values() if record["reached"]]
+    longest = max(reached or [shown(record)["seconds"]["mean"] for record in records.values()])
+    unit, size = pick_seconds([longest])
+    limit = 1.35 * longest / size
+    for place, (name, record) in enumerate(records.items()):
+        end = draw(place, name, record, size)
+        total = seconds_text(shown(record)["seconds"]["mean"])
+        text = f" {total}" if record["reached"] else f" missed, {total}"
+        inside = end > 0.75 * limit
+        where: dict[str, Any] = {"x": limit if inside else end, "ha": "right" if inside else "left"}
+        axes.text(y=place, s=text, va="center", fontsize=7, **where)
+    axes.set_yticks(range(len(records)), list(records))
     axes.tick_params(axis="y", length=0, labelcolor="black", labelsize=7)
     axes.invert_yaxis()
-    axes.margins(x=0.28)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, limit)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"virtual time ({unit})")
-
-
-def _unit(cell: Cell, names: Sequence[str]) -> Unit:
-    times = [shown(record)["seconds"]["mean"] for name in names if (record := cell.record(name))]
-    return pick_seconds([max(times)])
 
 
 def _is_absent(axes: Any, cell: Cell) -> bool:

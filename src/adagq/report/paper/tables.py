@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from adagq.report.palette import REFERENCE, ordered
+from adagq.report.palette import REFERENCE
 from adagq.report.paper.cells import BASELINES, NOT_RUN, Cell, Number
 from adagq.report.summary import shown
 from adagq.report.table import missed_text
@@ -41,12 +41,11 @@ Paper = Mapping[str, Mapping[str, Any]]  # method -> what the paper prints in a 
 
 
 def table_entries(cells: Mapping[str, Cell], paper: Mapping[str, Paper]) -> list[Entry]:
-    """Return the entries of all cells: the paper's methods in its order, then ours; the reference last."""
+    """Return the entries of all cells: the paper's methods in its order, then those of the settings in theirs."""
     entries = []
     for cell in cells.values():
         printed = paper.get(cell.key, {})
-        others = ordered(set(cell.methods) - set(printed) - {REFERENCE})
-        methods = [*printed, *others, *(REFERENCE for _ in [0] if REFERENCE in cell.methods)]
+        methods = sorted(dict.fromkeys((*printed, *cell.methods)), key=lambda method: method == REFERENCE)
         entries += [_entry(cell, method, printed) for method in methods] or [_blank(cell, "")]
     return entries
 
@@ -138,36 +137,44 @@ def entry_texts(entry: Entry) -> list[tuple[str, str]]:
 
 def table_lines(entries: Sequence[Entry], varies: str) -> list[str]:
     """Return the entries as a GitHub table."""
-    lines = [f"| {' | '.join((varies or 'cell', 'method', *COLUMNS))} |", "| --- | --- |" + " ---: |" * len(COLUMNS)]
-    for entry in entries:
+    columns, texts = _filled(entries)
+    lines = [f"| {' | '.join((varies or 'cell', 'method', *columns))} |", "| --- | --- |" + " ---: |" * len(columns)]
+    for entry, pairs in zip(entries, texts, strict=True):
         method = entry["method"] or "all"
         label = f"{method}<br>*{entry['note']}*" if entry["note"] else method
-        texts = [f"{ours or '–'}<br>{theirs}" if theirs else ours for ours, theirs in entry_texts(entry)]
-        lines.append(f"| {' | '.join((entry['cell'], label, *texts))} |")
+        cells = [f"{ours or '–'}<br>{theirs}" if theirs else ours for ours, theirs in pairs]
+        lines.append(f"| {' | '.join((entry['cell'], label, *cells))} |")
     return lines
 
 
 def rich_table(entries: Sequence[Entry], title: str, varies: str) -> Table:
     """Return the table for the terminal; the paper's numbers stand dimmed below ours."""
+    columns, texts = _filled(entries)
     table = Table(title=title, caption=LEGEND, caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column(varies or "cell", no_wrap=True)
     table.add_column("method")
-    for name in COLUMNS:
+    for name in columns:
         table.add_column(name.replace(" vs ", "\nvs ").replace(" per ", "\nper "), justify="right")
     previous = None
-    for entry in entries:
+    for entry, pairs in zip(entries, texts, strict=True):
         if previous not in (None, entry["cell"]):
             table.add_section()
         label = Text(entry["method"] or "all", style="bold" if entry["method"].startswith("adagq") else "")
         if entry["note"]:
             label.append(f"\n{entry['note']}", style="yellow")
-        texts = [
-            Text(ours or "–").append(f"\n{theirs}", style="dim") if theirs else Text(ours)
-            for ours, theirs in entry_texts(entry)
+        cells = [
+            Text(ours or "–").append(f"\n{theirs}", style="dim") if theirs else Text(ours) for ours, theirs in pairs
         ]
-        table.add_row(entry["cell"] if previous != entry["cell"] else "", label, *texts)
+        table.add_row(entry["cell"] if previous != entry["cell"] else "", label, *cells)
         previous = entry["cell"]
     return table
+
+
+def _filled(entries: Sequence[Entry]) -> tuple[list[str], list[list[tuple[str, str]]]]:
+    """Return the columns that hold anything, and the texts of each entry in them."""
+    texts = [entry_texts(entry) for entry in entries]
+    used = [place for place in range(len(COLUMNS)) if any(any(pairs[place]) for pairs in texts)]
+    return [COLUMNS[place] for place in used], [[pairs[place] for place in used] for pairs in texts]
 
 
 def cell_notes(cells: Mapping[str, Cell], targets: Mapping[str, float]) -> list[str]:
