@@ -25,7 +25,7 @@ from adagq.feedback import squared_norm
 from adagq.messages import Broadcast, Choice, Closing, Facts, Incident, Receipt, Report, Sync, Task, Update
 from adagq.methods import Method
 from adagq.rows import incidents_of, ledger_of, row_of
-from adagq.screening import Screen
+from adagq.screening import Receipts, Screen
 from adagq.seeds import generator
 from adagq.server import Aggregate, Downlink, checked_norm
 from adagq.vectors import FloatVector, Layout
@@ -212,8 +212,8 @@ def _two_exchanges(method: Method, backend: Backend, schedule: Schedule, state: 
     screen = Screen(k, syncs, schedule.weight_bound)
 
     # 2. Clients apply it to their own copy and report losses.
-    deadline = patience.deadlines(state.pace, syncs).reports
-    screened = (screen.report(report) for report in backend.sync(syncs, deadline))
+    reports_by = patience.deadlines(state.pace, syncs).reports
+    screened = (screen.report(report) for report in backend.sync(syncs, reports_by))
     reports = tuple(sorted(filter(None, screened), key=lambda report: report.client))
     for report in reports:
         state.downlink.acknowledge(report.client)
@@ -230,7 +230,9 @@ def _two_exchanges(method: Method, backend: Backend, schedule: Schedule, state: 
     # 5., 6. Payloads are added up as they arrive and forgotten; the model moves by their mean.
     screen.expect(tasks, [report.examples for report in reports])
     aggregate = _added(backend.work(tasks, deadline), screen, schedule, state, backend.layout)
-    return _closed(aggregate, backend.close(), screen, schedule, state, (syncs, tasks, reports), control)
+    closing = backend.close()
+    receipts = screen.close(closing, reports_by if missing else closing.report_seconds)
+    return _closed(aggregate, closing, receipts, screen, schedule, state, (syncs, tasks, reports), control)
 
 
 def _one_exchange(method: Method, backend: Backend, schedule: Schedule, state: State) -> _Attempt:
@@ -254,8 +256,9 @@ def _one_exchange(method: Method, backend: Backend, schedule: Schedule, state: S
 
     aggregate = _added(updates(), screen, schedule, state, backend.layout)
     reports.sort(key=lambda report: report.client)
-    exchanged = (syncs, tasks, tuple(reports))
-    return _closed(aggregate, backend.close(), screen, schedule, state, exchanged, state.control)
+    closing, exchanged = backend.close(), (syncs, tasks, tuple(reports))
+    receipts = screen.close(closing, idle_seconds=0.0)
+    return _closed(aggregate, closing, receipts, screen, schedule, state, exchanged, state.control)
 
 
 def _syncs(method: Method, schedule: Schedule, state: State) -> list[Sync]:
@@ -289,6 +292,7 @@ def _added(updates: Iterable[Update], screen: Screen, schedule: Schedule, state:
 def _closed(
     aggregate: Aggregate,
     closing: Closing,
+    receipts: tuple[Receipts, Receipts],
     screen: Screen,
     schedule: Schedule,
     state: State,
@@ -296,7 +300,7 @@ def _closed(
     control: Any,
 ) -> _Attempt:
     syncs, tasks, reports = exchanged
-    booked, learnt = screen.close(closing)
+    booked, learnt = receipts
     mean = None
     if len(booked) >= max(schedule.min_updates, 1) and _in_bounds(screen, schedule, state):
         mean = aggregate.mean()

@@ -23,8 +23,9 @@ from adagq.messages import Closing, Incident, IncidentKind, Receipt, Report, Syn
 
 LOSSES = ("loss_before", "loss_after", "loss_probe", "loss_noisy")
 SECONDS = ("download_seconds", "compute_seconds", "upload_seconds")
-# Nobody is busy for longer than the round lasted; clocks and estimates are allowed this much.
+# Nobody is busy for longer than the round lasted, or idle without a reason; clocks and estimates may be off by this.
 BUSY_FACTOR, BUSY_SECONDS = 1.1, 1.0
+Receipts = tuple[Receipt, ...]
 _TAGS: dict[type[Codec], int] = {}
 
 
@@ -89,10 +90,13 @@ class Screen:
         """Note something that is not used."""
         self._note(client, "refused", reason)
 
-    def close(self, closing: Closing) -> tuple[tuple[Receipt, ...], tuple[Receipt, ...]]:
+    def close(
+        self, closing: Closing, idle_seconds: float = math.nan
+    ) -> tuple[tuple[Receipt, ...], tuple[Receipt, ...]]:
         """Return the receipts of accepted updates: for the books, and those that a controller may learn from.
 
-        Seconds that cannot be are cut to the round's in the books, and kept from the controller.
+        Seconds that cannot be are cut to the round's in the books, and kept from the controller. Nobody waits for a
+        decision longer than `idle_seconds`: the rest of the time until an update arrived its client was busy.
         """
         self.incidents.extend(incident for incident in closing.incidents if incident.round == self._round)
         booked: dict[int, Receipt] = {}
@@ -103,7 +107,7 @@ class Screen:
                 continue
             if receipt.examples != examples:
                 receipt = replace(receipt, examples=examples)
-            if reason := _impossible(receipt, closing.round_seconds):
+            if reason := _impossible(receipt, closing.round_seconds, idle_seconds):
                 self._note(receipt.client, "clamped", reason)
                 receipt = _cut(receipt, closing.round_seconds - closing.server_seconds)
             else:
@@ -132,6 +136,8 @@ class Screen:
             return f"{update.examples!r} examples, its report said {told.examples}"
         if not _whole(update.levels, 0) or update.levels > MAX_LEVELS:
             return f"levels = {update.levels!r}, allowed are 0 … {MAX_LEVELS}"
+        if task.budget_bytes is None and update.levels != (asked := getattr(task.codec, "levels", 0)):
+            return f"levels = {update.levels}, asked for were {asked}"
         for name in ("energy", "error_energy"):
             if not 0.0 <= getattr(update, name) < math.inf:
                 return f"{name} = {getattr(update, name)!r}"
@@ -160,12 +166,14 @@ def _asked(sync: Sync) -> tuple[str, ...]:
     return ("loss_before", "loss_after", *probed, *noisy)
 
 
-def _impossible(receipt: Receipt, round_seconds: float) -> str | None:
+def _impossible(receipt: Receipt, round_seconds: float, idle_seconds: float) -> str | None:
     parts = {name: getattr(receipt, name) for name in SECONDS}
     if absurd := [f"{name} = {seconds:g}" for name, seconds in parts.items() if not plausible_seconds(seconds)]:
         return ", ".join(absurd)
     if (busy := sum(parts.values())) > BUSY_FACTOR * round_seconds + BUSY_SECONDS:
         return f"busy for {busy:.4g} s in a round of {round_seconds:.4g} s"
+    if receipt.arrival_seconds - busy > BUSY_FACTOR * idle_seconds + BUSY_SECONDS:  # not if one of them is NaN
+        return f"busy for {busy:.4g} s of the {receipt.arrival_seconds:.4g} s until its update arrived"
     return None
 
 
