@@ -13,7 +13,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
-from adagq.report import series
+from adagq.report import incidents, series
 from adagq.report.headline import headline, runner_up
 from adagq.report.palette import PHASE_INKS, PHASES, inks
 from adagq.report.run import Floats, Run
@@ -50,6 +50,8 @@ def render(run: Run, summary: Summary) -> str:
         methods=inks(summary["methods"]),
         phases=PHASE_INKS,
         has_ledger=bool(run.ledger),
+        failures=incidents.counts(run.rows),
+        suspects=incidents.clients(run.directory),
         config=run.config_text,
         command=_command(summary),
         style=source(environment, "page.css")[0],
