@@ -71,6 +71,9 @@ class Processes:
             child.wait()
         for process in everyone:  # they leave by themselves, in their own time
             process.send(signal.SIGKILL)
+        until = time.monotonic() + GRACE_SECONDS
+        while any(process.alive for process in everyone) and time.monotonic() < until:
+            time.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,12 @@ class Process:
     pid: int
     began: str = ""
 
+    @property
+    def alive(self) -> bool:
+        return _status(self.pid)[1] == self.began
+
     def send(self, number: signal.Signals) -> None:
-        if not self.began or _status(self.pid)[1] == self.began:
+        if not self.began or self.alive:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
 
@@ -101,12 +108,12 @@ def descendants(pid: int) -> list[Process]:
 
 
 def _status(pid: int) -> tuple[int, str]:
-    """Return a process's parent and when it began; (-1, "") if it is gone."""
+    """Return a process's parent and when it began; (-1, "-") if it is gone or waits to be buried."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
-        return -1, ""
-    return int(fields[1]), fields[19]
+        return -1, "-"
+    return (-1, "-") if fields[0] == "Z" else (int(fields[1]), fields[19])
 
 
 def _ending_with_parent() -> Callable[[], None] | None:
