@@ -15,7 +15,7 @@ PURE := $(filter-out src/adagq/learners/%,$(shell grep -rl '>>>' src/adagq --inc
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install kernels demo check format test test-all bench clean-kernels clean
+.PHONY: help install kernels demo check format test test-all bench netbench clean-kernels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench: $(WARM)  ## Measure codecs, simulator and server on this machine
 	$(BIN)/adagq bench codecs
 	$(BIN)/adagq bench simulator
 	$(BIN)/adagq bench server
+
+netbench: $(WARM)  ## Measure real slow links on this machine (network namespaces: needs root; takes half an hour)
+	$(BIN)/python benchmarks/netbench/run.py
 
 clean-kernels:  ## Delete compiled kernels
 	find src -name '*.nbi' -delete -o -name '*.nbc' -delete
