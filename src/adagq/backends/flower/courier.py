@@ -96,7 +96,11 @@ class Round:
         try:
             yield from self.within(self._until - time.perf_counter())
         finally:
-            self._over.set()
+            self.close()
+
+    def close(self) -> None:
+        """Look for no more replies."""
+        self._over.set()
 
     def within(self, seconds: float) -> Iterator[Reply]:
         """Yield the replies of the next seconds."""

@@ -75,4 +75,5 @@ class Lobby:
                 )
             self._met(member, reply, problem)
         if not self._greetings.missing or self._greetings.over:
+            self._greetings.close()
             self._greetings = None
