@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, nan, sqrt
+from math import inf, nan, sqrt
 from statistics import median
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from adagq.methods import Method
 from adagq.rows import incidents_of, ledger_of, row_of
 from adagq.screening import Receipts, Screen
 from adagq.seeds import generator
-from adagq.server import Aggregate, Downlink, checked_norm
+from adagq.server import Aggregate, Downlink, checked_norm, usable
 from adagq.vectors import FloatVector, Layout
 
 NO_BROADCAST = Broadcast()
@@ -304,7 +304,7 @@ def _closed(
     mean = None
     if len(booked) >= max(schedule.min_updates, 1) and _in_bounds(screen, schedule, state):
         mean = aggregate.mean()
-        if not all(isfinite(squared_norm(part)) for part in mean):
+        if not all(map(usable, mean)):
             mean, state.wary = None, True
     closing = replace(closing, receipts=booked, incidents=tuple(screen.incidents))
     pace = state.pace.after(syncs, tasks, learnt, closing.report_seconds)

@@ -62,12 +62,22 @@ def checked_norm(update: Update, layout: Layout, largest: float = math.inf) -> f
 
     A norm that float32 cannot square is too large in any case: such an update would ruin the sum.
     """
-    norm = math.sqrt(squared_norm(decode(update.payload, layout.elements)))
+    norm = math.sqrt(_energy(decode(update.payload, layout.elements)))
     if not norm <= largest or not math.isfinite(norm):
         raise PayloadError(f"norm {norm:.4g}, at most {largest:.4g} is allowed")
-    if update.buffers and not math.isfinite(squared_norm(decode(update.buffers, layout.buffer_elements))):
+    if update.buffers and not usable(decode(update.buffers, layout.buffer_elements)):
         raise PayloadError("buffers too large for float32")
     return norm
+
+
+def usable(vector: FloatVector) -> bool:
+    """Whether all is finite, and its energy too."""
+    return math.isfinite(_energy(vector))
+
+
+def _energy(vector: FloatVector) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return squared_norm(vector)
 
 
 @dataclass
