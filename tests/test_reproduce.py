@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from adagq.cli import app
 from adagq.errors import ConfigError
 from adagq.reproduce import Reproduction, directories, load, reproduce
 
@@ -22,11 +24,11 @@ def test_every_cell_belongs_to_an_exhibit() -> None:
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_cell_has_settings_at_every_scale(scale: str) -> None:
-    cells = plan("all", scale=scale).cells
-    for cell in cells.values():
+    cells = [cell for name, cell in plan("all", scale=scale).cells.items() if not name.startswith("regime")]
+    for cell in cells:
         assert cell.config.task.data in ("cifar10", "fashion-mnist")
         assert "ideal" in cell.config.methods
-    sizes = {cell.config.task.width for cell in cells.values()}
+    sizes = {cell.config.task.width for cell in cells}
     assert sizes == ({16} if scale == "small" else {None})
 
 
@@ -35,6 +37,8 @@ def test_small_payloads_count_as_the_full_models() -> None:
 
     for cell in plan("all", scale="small").cells.values():
         task = cell.config.task
+        if task.data == "digits":
+            continue
         shape = (3, 32, 32) if task.data == "cifar10" else (1, 28, 28)
         small, full = (
             sum(p.numel() for p in build_model(task.model, shape, 10, width, stem).parameters())
@@ -61,13 +65,39 @@ def test_an_interrupted_reproduction_continues_to_the_same_rows(tmp_path: Path) 
     chosen = plan("fig3", "table3")
     list(reproduce(chosen, tmp_path / "whole"))
     for count, _ in enumerate(reproduce(chosen, tmp_path / "cut")):
-        if count == 40:
+        if count == 30:
             break
     list(reproduce(chosen, tmp_path / "cut", resume=True))
     for cell in chosen.cells:
         whole, cut = ((tmp_path / way / cell / "rows.jsonl").read_bytes() for way in ("whole", "cut"))
         assert whole == cut, cell
     assert set(directories(chosen.exhibits["table3"], tmp_path / "cut")) == {"2", "4", "6"}
+
+
+def test_complete_cells_need_no_checkpoint_and_are_left_alone(tmp_path: Path) -> None:
+    chosen = plan("fig3")
+    list(reproduce(chosen, tmp_path))
+    (tmp_path / "fig3" / "checkpoint.npz").unlink()  # as in results that were committed
+    rows = (tmp_path / "fig3" / "rows.jsonl").read_bytes()
+    assert list(reproduce(chosen, tmp_path, resume=True)) == []
+    assert (tmp_path / "fig3" / "rows.jsonl").read_bytes() == rows
+
+
+def test_every_table_and_figure_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXPERIMENTS.parent)
+    out = tmp_path / "smoke"
+    told = CliRunner().invoke(app, ["reproduce", "all", "--scale", "smoke", "--out", str(out), "--workers", "1"])
+    assert told.exit_code == 0, told.output
+    for exhibit, kinds in {"table1": "md json", "table2": "md json", "table3": "md json", "ablation": "md json",
+                           "fig2": "md json svg png", "fig3": "md json svg png", "fig6": "md json svg png",
+                           "fig7": "md json svg png", "regimes": "md json svg png"}.items():  # fmt: skip
+        for kind in kinds.split():
+            assert (out / f"{exhibit}.{kind}").stat().st_size > 200, exhibit
+    assert "adagq-fit" in (out / "table1.md").read_text()
+    assert json.loads((out / "origin.jsonl").read_text())["cells"]
+    again = CliRunner().invoke(app, ["reproduce", "table1", "--scale", "smoke", "--out", str(out)])
+    assert again.exit_code != 0  # nothing is overwritten
+    assert "--resume" in str(again.exception)
 
 
 def test_more_seeds_on_request() -> None:

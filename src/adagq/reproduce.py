@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 from adagq.config import Config, read_toml, resolve
 from adagq.errors import ConfigError
-from adagq.experiment import Step, compared, run
+from adagq.experiment import Row, Step, compared, finished, run
 from adagq.run_directory import ROWS
 
 ALL: Final = "all"
-SCALES: Final = ("smoke", "small", "paper")
 MEMORY: Final = ".memory"
 
 
@@ -52,6 +52,7 @@ class Reproduction:
     exhibits: dict[str, Mapping[str, Any]]
     cells: dict[str, Cell]
     numbers: Mapping[str, Any]
+    shared: frozenset[str] = frozenset()  # cells whose training others need too
 
     @property
     def runs(self) -> int:
@@ -71,27 +72,43 @@ def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, 
         if name != ALL and name not in known:
             near = get_close_matches(name, [*known, ALL], 1, 0.0)
             raise ConfigError(f"unknown exhibit {name!r}: did you mean {near[0]!r}? Known: {', '.join(known)}, {ALL}")
-    chosen = {name: known[name] for name in known if name in names or ALL in names}
     overlays = _overlays(folder, scale)
-    cells: dict[str, Cell] = {}
-    for exhibit in chosen.values():
-        for name in exhibit["cells"].values():
-            if name not in cells:
-                tree = read_toml(folder / f"{name}.toml")
-                for pattern, changes in overlays:
-                    if fnmatchcase(name, pattern):
-                        tree = _merged(tree, changes)
-                cells[name] = Cell(name, compared(resolve(tree | dict(settings or {}), folder)))
-    return Reproduction(chosen, cells, read_toml(folder / "numbers.toml"))
+    every: dict[str, Cell] = {}
+    for name in (cell for exhibit in known.values() for cell in exhibit["cells"].values()):
+        tree = read_toml(folder / f"{name}.toml")
+        for pattern, changes in overlays:
+            if fnmatchcase(name, pattern):
+                tree = _merged(tree, changes)
+        every[name] = Cell(name, compared(resolve(tree | dict(settings or {}), folder)))
+    chosen = {name: known[name] for name in known if name in names or ALL in names}
+    needed = [cell for exhibit in chosen.values() for cell in exhibit["cells"].values()]
+    uses = Counter(cell.training for cell in every.values())
+    shared = frozenset(name for name, cell in every.items() if uses[cell.training] > 1)
+    return Reproduction(chosen, {name: every[name] for name in needed}, read_toml(folder / "numbers.toml"), shared)
 
 
 def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = False) -> Iterator[Step]:
     """Run every cell into `out`; yield after each round. A cell that is complete is left as it is with `resume`."""
-    shared = Counter(cell.training for cell in plan.cells.values())
     for cell in plan.cells.values():
-        memory = out / MEMORY if shared[cell.training] > 1 else None
+        if resume and _complete(cell.config, out / cell.name):
+            continue
+        memory = out / MEMORY if cell.name in plan.shared else None
         for step in run(cell.config, out / cell.name, workers, resume, memory):
             yield replace(step, cell=cell.name)
+
+
+def _complete(config: Config, directory: Path) -> bool:
+    """Whether every run of these settings is there to its end; then it needs no checkpoint to be left alone."""
+    if not (directory / ROWS).is_file() or not (directory / "config.toml").is_file():
+        return False
+    if resolve(read_toml(directory / "config.toml"), directory) != config:
+        return False
+    runs: dict[tuple[str, int], list[Row]] = {}
+    for line in (directory / ROWS).read_text("utf-8").splitlines():
+        row = json.loads(line)
+        runs.setdefault((row["method"], row["seed"]), []).append(row)
+    wanted = product(config.methods, range(config.seed, config.seed + config.seeds))
+    return all(finished(config.training, runs.get(key, [])) for key in wanted)
 
 
 def directories(exhibit: Mapping[str, Any], out: Path) -> dict[str, Path]:
