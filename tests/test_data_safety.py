@@ -4,6 +4,8 @@ File-size limits stand in for a full disk where the test runs in this process; a
 test alone, is used where the system lets us mount.
 """
 
+import hashlib
+import random
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from adagq import checkpoint
 from adagq.config import Config, load_config
 from adagq.errors import CheckpointError, OutputError
 from adagq.experiment import run
@@ -135,6 +138,35 @@ def test_rows_without_a_checkpoint_are_not_thrown_away(whole: Path, tmp_path: Pa
     with pytest.raises(CheckpointError, match=r"has rows but no checkpoint\.npz"):
         next(run(config(), tmp_path, resume=True))
     assert contents(tmp_path) == before
+
+
+def test_any_damage_to_a_checkpoint_is_found(whole: Path, tmp_path: Path) -> None:
+    """Cut short, bits flipped, parts overwritten, in the data and in the tables of the zip."""
+    data, drawn, path = (whole / "checkpoint.npz").read_bytes(), random.Random(1), tmp_path / "checkpoint.npz"
+    settings = hashlib.sha256((whole / "config.toml").read_bytes()).hexdigest()
+    good = checkpoint.load(whole / "checkpoint.npz", settings)
+    assert good is not None
+    refused = 0
+    for number in range(400):
+        damaged, at = bytearray(data), drawn.randrange(len(data))
+        if number % 4 == 0:
+            damaged = damaged[:at]
+        elif number % 4 == 1:
+            damaged[at] ^= 1 << drawn.randrange(8)
+        elif number % 4 == 2:
+            damaged[-1 - drawn.randrange(1500)] = drawn.randrange(256)  # the table of contents is at the end
+        else:
+            damaged[at : at + 4096] = bytes(len(damaged[at : at + 4096]))
+        path.write_bytes(damaged)
+        try:
+            read = checkpoint.load(path, settings)
+        except CheckpointError:
+            refused += 1
+        else:  # a date or another note of the zip's, which nothing depends on
+            assert read is not None
+            assert (read.state, read.sizes, set(read.arrays)) == (good.state, good.sizes, set(good.arrays))
+            assert all(np.array_equal(read.arrays[name], good.arrays[name]) for name in good.arrays)
+    assert refused > 300
 
 
 TRAIN = ["train", "--method", "qsgd", "--workers", "1", "--set", "training.max_rounds=2", *SMALL]

@@ -27,6 +27,7 @@ from adagq.vectors import FloatVector, Layout
 
 ELEMENTS = 1_000_000
 DIFFERENT = 64  # updates that are cycled: together larger than the caches
+WARM_UP = 8  # updates before anything is measured
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -65,10 +66,10 @@ def measure(updates: Sequence[Update], elements: int, count: int, threads: int) 
     clock = time.process_time if threads == 1 else time.perf_counter
     layout = Layout.of_sizes([elements])
     sources, copy = np.ones((DIFFERENT, elements), np.float32), np.empty(elements, np.float32)
-    warm = Aggregate(layout, threads)  # compiles kernels, starts threads
-    for update in updates[:8]:
-        warm.add(update)
     aggregate = Aggregate(layout, threads)
+    for update in updates[:WARM_UP]:  # compiles kernels, starts threads, brings in the pages of the sum
+        aggregate.add(update)
+        np.copyto(copy, sources[0])
     first = most = resident_bytes()
     fastest_add = fastest_copy = float("inf")
     spent = 0.0
