@@ -3,7 +3,7 @@
     sudo .venv/bin/python benchmarks/netbench/run.py --rounds 6 --save results/netbench
 
 One SuperLink and four SuperNodes on this machine, each node behind its own token bucket (namespaces.py), train a model
-of 22 MB with every method for the same number of rounds. Needs root; takes minutes; cleans up after itself.
+of 10.8 MB with every method for the same number of rounds. Needs root; takes minutes; cleans up after itself.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 REMEMBERED: Final = 24  # transfers: a link that changed is forgotten after so many
 APART: Final = 2.0  # two sizes tell something about the rate if one is so many times the other …
-LEAST_BYTES: Final = 16_384  # … and they differ by so much: below it a link's time is lost in the noise
+LEAST_BYTES: Final = 65_536  # … and they differ by so much: less takes less time than looking for it
 
 LEAST_SECONDS: Final = 1e-4  # no transfer takes no time
 
@@ -73,14 +73,15 @@ class Link:
 
         >>> link = Link()
         >>> link.saw(0, 3.0)
-        >>> link.seconds(1000, measured=3.5), link.seconds(1000, measured=2.9)
+        >>> link.seconds(100_000, measured=3.5), link.seconds(1000, measured=3.5)
         (0.5, 0.0001)
         """
         rate = self.rate_bps
         if rate is not None:
             return nbytes / rate
-        empty = [seconds for size, seconds in self.transfers if size < LEAST_BYTES and size < nbytes]
-        return max(measured - median(empty), LEAST_SECONDS) if empty else LEAST_SECONDS
+        small = [seconds for size, seconds in self.transfers if size < LEAST_BYTES]
+        known = nbytes >= LEAST_BYTES and small
+        return max(measured - median(small), LEAST_SECONDS) if known else LEAST_SECONDS
 
     def to_json(self) -> dict[str, Any]:
         return {"known_bps": self.known_bps, "fitted_bps": self.fitted_bps, "transfers": list(self.transfers)}

@@ -1,4 +1,9 @@
-"""What every node's messages took: for the receipts, for exchanges.jsonl, and for the links' rates."""
+"""What every node's messages took: for the receipts, for exchanges.jsonl, and for the links' rates.
+
+A receipt's computing is all that is not link: from sending a message to its reply, less what the bytes took. So it has
+Flower's own part in it (polling, starting a process), which a node needs as surely as its training, and nothing in it
+is the node's own account. What the node says of its steps is in exchanges.jsonl.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +27,7 @@ class Trip:
 
     download_bytes: int = 0
     download_seconds: float = 0.0
-    compute_seconds: float = 0.0
+    exchange_seconds: float = 0.0  # from sending to reply, all messages
 
 
 @dataclass
@@ -59,7 +64,7 @@ class Timing:
         wire, trip = self.wires.setdefault(client, Wire()), self._trips.setdefault(client, Trip())
         told, on_its_way, received_bytes = told_by(reply), _on_its_way(reply), _payload_bytes(reply.content)
         steps = {step.replace("-", "_"): _seconds(told.get(step)) for step in STEPS}
-        trip.compute_seconds += sum(steps.values())
+        trip.exchange_seconds += reply.arrived_seconds - reply.sent_seconds
         trip.download_bytes += sent_bytes
         if isfinite(on_its_way):
             wire.down.saw(sent_bytes, on_its_way)
@@ -87,6 +92,7 @@ class Timing:
     def receipt(self, update: Update, reply: Reply, begun_seconds: float) -> Receipt:
         """Return the receipt of an update; its waiting is known when the round closes."""
         trip, extra = self._trips[update.client], 8.0 * len(update.buffers)
+        upload_seconds = self.wires[update.client].up.seconds(update.nbytes, reply.upload_seconds)
         return Receipt(
             client=update.client,
             round=update.round,
@@ -99,8 +105,8 @@ class Timing:
             rate_bits=tuple(bits + extra for bits in update.rate_bits),
             train_loss=update.train_loss,
             download_seconds=trip.download_seconds,
-            compute_seconds=trip.compute_seconds,
-            upload_seconds=self.wires[update.client].up.seconds(update.nbytes, reply.upload_seconds),
+            compute_seconds=max(trip.exchange_seconds - trip.download_seconds - upload_seconds, 0.0),
+            upload_seconds=upload_seconds,
             waiting_seconds=0.0,
             arrival_seconds=reply.arrived_seconds - begun_seconds,
         )
