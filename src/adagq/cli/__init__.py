@@ -30,7 +30,6 @@ app.add_typer(bench)
 bench.command("server")(bench_server)
 app.add_typer(deploy)
 app.add_typer(data)
-app.command()(reproduce)
 
 ConfigFile = Annotated[Path | None, typer.Argument(help="Settings as TOML; without: digits on the paper's fleet.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]
@@ -104,6 +103,9 @@ def compare(
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     resolved = load_config(config, [*(settings or []), *_given(seeds=seeds, methods=names)])
     _run(compared(resolved), out or _free("compare"), workers, resume, tensorboard)
+
+
+app.command()(reproduce)
 
 
 @app.command()
