@@ -3,10 +3,9 @@
     node     on its way ─ download ─ receive ─ probe ─ train ─ encode ─ upload
     server   sent ──────────────────────────────────────────── looked … arrived
 
-A node's own process measures what it computes; `links` tells the seconds of the bytes from Flower's own. The clock
-runs from the moment a round's first message is made until its updates are added up, and while the next broadcast is
-encoded; evaluating the model stops it. Updates are handed on in client order while what has to wait for its turn is
-small, so that a sum does not depend on who was faster.
+A node's own process measures what it computes; `timing` tells that and the seconds of the bytes from Flower's own,
+which are counted as the server's. The clock runs from the moment a round's first message is made until its updates are
+added up, and while the next broadcast is encoded; evaluating the model stops it.
 """
 
 import json
@@ -108,12 +107,12 @@ class Nodes:
 
     def close(self) -> Closing:
         now = time.perf_counter()
-        server_seconds = max(now - max(self._last_arrival, self._begun), 0.0) + self._carried_seconds
+        alone_seconds = max(now - max(self._last_arrival, self._begun), 0.0) + self._carried_seconds
+        server_seconds = alone_seconds + min(self._timing.own_seconds(), now - self._begun)
         round_seconds = now - self._begun + self._carried_seconds
         self._closed, self._carried_seconds = now, 0.0
-        receipts = tuple(
-            _with_waiting(self._receipts[client], round_seconds - server_seconds) for client in sorted(self._receipts)
-        )
+        until_seconds = round_seconds - server_seconds
+        receipts = tuple(self._timing.settled(receipt, until_seconds) for _, receipt in sorted(self._receipts.items()))
         # A node that was turned away between two rounds is named in the next one.
         incidents = tuple(replace(incident, round=self._round) for incident in self._incidents)
         self._incidents.clear()
@@ -162,15 +161,16 @@ class Nodes:
         """Yield what the clients answer, in client order where that holds back little; note who did not."""
         nodes = {self._present[client]: client for client in asked if client in self._present}
         contents = {node: asked[client] for node, client in nodes.items()}
-        group = str(self._round)
-        carried = self._courier.carry(contents, group, self._begun + deadline)
+        group, phase = str(self._round), 1 if syncs else 2
+        # Deadlines are for the clients: Flower's own part comes on top.
+        carried = self._courier.carry(contents, group, self._begun + self._timing.usual_seconds(phase) + deadline)
         sent_bytes = {client: sync.nbytes for client, sync in syncs.items()}
         waiting = InOrder(sorted(nodes.values()))
         repeated: set[int] = set()
         for reply in carried:
             client = nodes[reply.node]
             told = told_by(reply)
-            self._timing.measure(self._round, client, self._name(client), reply, sent_bytes.get(client, 0))
+            self._timing.measure(self._round, phase, client, self._name(client), reply, sent_bytes.get(client, 0))
             self._last_arrival = max(self._last_arrival, reply.arrived_seconds)
             if "stale" in told and client in syncs and client not in repeated:
                 # Another model than the server thought, or none: send the whole one, still in this round.
@@ -208,7 +208,7 @@ class Nodes:
         report = None if report is None else replace(report, client=client)
         update = None if update is None else replace(update, client=client)
         if update is not None:
-            self._receipts[client] = self._timing.receipt(update, reply, self._begun)
+            self._receipts[client] = self._timing.receipt(update, reply.arrived_seconds - self._begun)
         return report, update
 
     def _full(self, sync: Sync) -> Sync:
@@ -229,8 +229,3 @@ class Nodes:
     def _note(self, client: int, kind: IncidentKind, reason: str) -> None:
         log(WARNING, "Round %d: %s (client %d) %s: %s", self._round, self._name(client), client, kind, reason)
         self._incidents.append(Incident(client, self._round, kind, " ".join(reason.split())[:500]))
-
-
-def _with_waiting(receipt: Receipt, seconds: float) -> Receipt:
-    busy = receipt.download_seconds + receipt.compute_seconds + receipt.upload_seconds
-    return replace(receipt, waiting_seconds=max(seconds - busy, 0.0))

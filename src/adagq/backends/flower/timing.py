@@ -1,13 +1,16 @@
 """What every node's messages took: for the receipts, for exchanges.jsonl, and for the links' rates.
 
-A receipt's computing is all that is not link: from sending a message to its reply, less what the bytes took. So it has
-Flower's own part in it (polling, starting a process), which a node needs as surely as its training, and nothing in it
-is the node's own account. What the node says of its steps is in exchanges.jsonl.
+    exchange = Flower's own part + download + the node's steps + upload
+
+Flower's own part (polling, starting a process) is what is left of an exchange, the median over the nodes: it is the
+same for all and nobody's to shorten, so it counts as the server's. What is left beyond the median is the node's,
+whatever it says of its steps; so nobody gains by claiming less.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite, nan
+from statistics import median
 from typing import Any, Final
 
 from flwr.app import ConfigRecord, RecordDict
@@ -27,7 +30,9 @@ class Trip:
 
     download_bytes: int = 0
     download_seconds: float = 0.0
-    exchange_seconds: float = 0.0  # from sending to reply, all messages
+    upload_seconds: float = 0.0
+    step_seconds: float = 0.0  # by its own account
+    rest_seconds: float = 0.0  # of its exchanges
 
 
 @dataclass
@@ -45,11 +50,23 @@ class Timing:
         self.wires: dict[int, Wire] = {}
         self.exchanges: list[dict[str, Any]] = []  # of this round, as measured
         self._trips: dict[int, Trip] = {}
+        self._rests: dict[int, list[float]] = {}  # phase of the round (1, 2) -> what was left of each exchange
+        self._usual: dict[int, float] = {}  # phase -> Flower's part in the last round
 
     def begin(self) -> None:
         """Begin a round."""
+        self._usual |= {phase: median(rests) for phase, rests in self._rests.items()}
         self.exchanges.clear()
         self._trips.clear()
+        self._rests.clear()
+
+    def usual_seconds(self, phase: int) -> float:
+        """Return Flower's own part up to the end of this phase, as in the last round."""
+        return sum(seconds for number, seconds in self._usual.items() if number <= phase)
+
+    def own_seconds(self, phase: int = 2) -> float:
+        """Return Flower's own part of this round, up to the end of this phase."""
+        return sum(median(rests) for number, rests in self._rests.items() if number <= phase)
 
     def meet(self, client: int, reply: Reply) -> None:
         """Note a node's introduction: the rates it claims, and what a message without payload takes."""
@@ -59,18 +76,31 @@ class Timing:
         if isfinite(on_its_way := _on_its_way(reply)):
             wire.down.saw(0, on_its_way)
 
-    def measure(self, round: int, client: int, name: str, reply: Reply, sent_bytes: int) -> None:
+    def measure(self, round: int, phase: int, client: int, name: str, reply: Reply, sent_bytes: int) -> None:
         """Note one message, which brought the node `sent_bytes` of payload, and its reply."""
         wire, trip = self.wires.setdefault(client, Wire()), self._trips.setdefault(client, Trip())
         told, on_its_way, received_bytes = told_by(reply), _on_its_way(reply), _payload_bytes(reply.content)
         steps = {step.replace("-", "_"): _seconds(told.get(step)) for step in STEPS}
-        trip.exchange_seconds += reply.arrived_seconds - reply.sent_seconds
         trip.download_bytes += sent_bytes
+        down = up = 0.0
         if isfinite(on_its_way):
             wire.down.saw(sent_bytes, on_its_way)
-            trip.download_seconds += wire.down.seconds(sent_bytes, on_its_way) if sent_bytes else 0.0
+            down = wire.down.seconds(sent_bytes, on_its_way) if sent_bytes else 0.0
         if reply.content is not None:
             wire.up.saw(received_bytes, reply.upload_seconds)
+            up = wire.up.seconds(received_bytes, reply.upload_seconds) if received_bytes else 0.0
+        exchange_seconds = reply.arrived_seconds - reply.sent_seconds
+        # Nothing takes longer than the exchange it is part of, whatever a fit or a node says.
+        down = min(down, exchange_seconds)
+        up = min(up, exchange_seconds - down)
+        step_seconds = min(sum(steps.values()), exchange_seconds - down - up)
+        rest = exchange_seconds - down - up - step_seconds
+        trip.download_seconds += down
+        trip.upload_seconds += up
+        trip.step_seconds += step_seconds
+        trip.rest_seconds += rest
+        if reply.content is not None:
+            self._rests.setdefault(phase, []).append(rest)
         self.exchanges.append(
             {
                 "round": round,
@@ -78,7 +108,7 @@ class Timing:
                 "name": name,
                 "download_bytes": sent_bytes,
                 "upload_bytes": received_bytes,
-                "exchange_seconds": reply.arrived_seconds - reply.sent_seconds,
+                "exchange_seconds": exchange_seconds,
                 "on_its_way_seconds": on_its_way if isfinite(on_its_way) else None,
                 **steps,
                 "process_seconds": _seconds(told.get("seconds")),
@@ -89,10 +119,9 @@ class Timing:
             }
         )
 
-    def receipt(self, update: Update, reply: Reply, begun_seconds: float) -> Receipt:
-        """Return the receipt of an update; its waiting is known when the round closes."""
+    def receipt(self, update: Update, arrived_seconds: float) -> Receipt:
+        """Return what is known of an update that arrived so long after its round began."""
         trip, extra = self._trips[update.client], 8.0 * len(update.buffers)
-        upload_seconds = self.wires[update.client].up.seconds(update.nbytes, reply.upload_seconds)
         return Receipt(
             client=update.client,
             round=update.round,
@@ -105,10 +134,25 @@ class Timing:
             rate_bits=tuple(bits + extra for bits in update.rate_bits),
             train_loss=update.train_loss,
             download_seconds=trip.download_seconds,
-            compute_seconds=max(trip.exchange_seconds - trip.download_seconds - upload_seconds, 0.0),
-            upload_seconds=upload_seconds,
+            compute_seconds=trip.step_seconds,
+            upload_seconds=trip.upload_seconds,
             waiting_seconds=0.0,
-            arrival_seconds=reply.arrived_seconds - begun_seconds,
+            arrival_seconds=arrived_seconds,
+        )
+
+    def settled(self, receipt: Receipt, until_seconds: float) -> Receipt:
+        """Return the receipt once all have answered and the round is over for the clients.
+
+        Flower's own part is in none of its seconds.
+        """
+        own_seconds = self.own_seconds()
+        late = max(self._trips[receipt.client].rest_seconds - own_seconds, 0.0)
+        busy_seconds = receipt.download_seconds + receipt.compute_seconds + receipt.upload_seconds + late
+        return replace(
+            receipt,
+            compute_seconds=receipt.compute_seconds + late,
+            waiting_seconds=max(until_seconds - busy_seconds, 0.0),
+            arrival_seconds=max(receipt.arrival_seconds - own_seconds, busy_seconds),
         )
 
     def to_json(self) -> dict[str, Any]:
