@@ -15,7 +15,7 @@ def test_it_learns_on_ray(tmp_path: Path) -> None:
     with Federation(4, tmp_path / "flower", simulation=True) as federation:
         for method in METHODS:
             rows = finish(
-                federation, QUICKSTART, tmp_path / method, 180, method=method, num_server_rounds=4, learning_rate=0.3
+                federation, QUICKSTART, tmp_path / method, 600, method=method, num_server_rounds=4, learning_rate=0.3
             )
             assert [row["clients"] for row in rows] == [4] * 4
             assert rows[-1]["accuracy"] > 0.4  # ten classes
@@ -27,7 +27,7 @@ def test_it_learns_on_two_real_nodes(tmp_path: Path) -> None:
         for method in METHODS:
             out = tmp_path / method
             rows = finish(
-                *(federation, QUICKSTART, out, 240),
+                *(federation, QUICKSTART, out, 600),
                 method=method,
                 num_server_rounds=3,
                 learning_rate=0.3,

@@ -119,11 +119,6 @@ class Round:
         """Nodes that have not replied."""
         return sorted(self._waiting)
 
-    @property
-    def over(self) -> bool:
-        """Whether the deadline has passed."""
-        return time.perf_counter() >= self._until
-
     def _wait_for(self, message_id: str, answer: "partial[Reply]") -> None:
         while not self._over.wait(self._look_seconds):
             looked = time.perf_counter()

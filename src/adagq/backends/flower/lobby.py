@@ -1,24 +1,25 @@
 """Who takes part: nodes are greeted when they appear, and let in when they have said who they are.
 
-Before the first round everyone who is there is waited for. Later a newcomer is greeted while rounds go on, and takes
-part from the round after its answer.
+Before the first round everyone who is there is waited for, up to a bound. Later a newcomer is greeted while rounds go
+on, and takes part from the round after its answer.
 """
 
 import time
 from collections.abc import Callable
 from logging import WARNING
+from math import inf
 from typing import Final
 
 from flwr.app import RecordDict
 from flwr.supercore import log
 
-from adagq.backends.flower.courier import Courier, Reply, Round
+from adagq.backends.flower.courier import Courier, Reply
 from adagq.backends.flower.node import layout_digest
 from adagq.backends.flower.roster import Member, Roster
 from adagq.backends.flower.timing import told_by
 from adagq.vectors import Layout
 
-LOOK_SECONDS: Final = 0.5  # between two looks for nodes
+LOOK_SECONDS: Final = 0.25  # between two looks for nodes
 Greeting = Callable[[], RecordDict]
 Met = Callable[[Member, Reply, str], None]  # the last is why it is turned away, empty if it is not
 
@@ -31,35 +32,35 @@ class Lobby:
         self._courier, self._layout, self._greeting, self._met = courier, layout, greeting, met
         self._patience_seconds = patience_seconds
         self._refused: set[int] = set()  # nodes that can never take part
-        self._greetings: Round | None = None
-        self._anyone = False
+        self._greetings = courier.carry({}, "hello", inf)  # one at a time for a node, as long as the run lasts
+        self._begun = False
 
     def present(self, least: int) -> dict[int, int]:
         """Return client -> node of those who are there; wait until there are `least` of them."""
-        waited = time.perf_counter()
+        begun = told = time.perf_counter()
         while True:
             connected = self._courier.nodes()
+            self._admit()
             self._greet([node for node in connected if node not in self.roster.nodes and node not in self._refused])
-            self._admit(0.0 if self._anyone else self._patience_seconds)
             present = self.roster.present(connected)
-            if len(present) >= least:
-                self._anyone = True
+            now = time.perf_counter()
+            expected = set(self._greetings.missing) & set(connected)
+            settled = self._begun or not expected or now - begun > self._patience_seconds
+            if len(present) >= least and settled:
+                self._begun = True
                 return present
-            if time.perf_counter() - waited > self._patience_seconds:
-                waited = time.perf_counter()
+            if now - told > self._patience_seconds:
+                told = now
                 log(WARNING, "%d of %d nodes are there; waiting", len(present), least)
             time.sleep(LOOK_SECONDS)
 
     def _greet(self, strangers: list[int]) -> None:
-        if strangers and self._greetings is None:
-            until = time.perf_counter() + self._patience_seconds
-            self._greetings = self._courier.carry({node: self._greeting() for node in strangers}, "hello", until)
+        for node in set(strangers) - set(self._greetings.missing):
+            self._greetings.send(node, self._greeting(), "hello")
 
-    def _admit(self, wait_seconds: float) -> None:
-        """Let in who has answered; with a wait, everyone who was greeted has that long."""
-        if self._greetings is None:
-            return
-        for reply in self._greetings.within(wait_seconds):
+    def _admit(self) -> None:
+        """Let in who has answered."""
+        for reply in self._greetings.within(0.0):
             told = told_by(reply)
             if not told:
                 log(WARNING, "Node %d did not introduce itself: %s", reply.node, reply.error)
@@ -74,6 +75,3 @@ class Lobby:
                     f"{self._layout.elements} of the initial arrays"
                 )
             self._met(member, reply, problem)
-        if not self._greetings.missing or self._greetings.over:
-            self._greetings.close()
-            self._greetings = None
