@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from namespaces import ADDRESS, LINK, namespaces, node_namespace
 
+from adagq.backends.flower.links import Link
 from adagq.deployment.federation import HOST, Federation
 from adagq.errors import AdagqError
 
@@ -90,6 +91,30 @@ def _node(client: int, exchanges: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def predicted(save: Path) -> dict[str, Any]:
+    """Return, for every node, the line through all of its uploads of all methods beside what bytes / rate says.
+
+    The line's slope is the link, its constant what Flower takes for a message of any size.
+    """
+    files = [json.loads((save / f"{method}.json").read_text("utf-8")) for method in METHODS]
+    nodes = {}
+    for client, mbps in enumerate(UPLINKS_MBPS):
+        link = Link()
+        for figures in files:
+            node = figures["nodes"][str(client)]
+            for nbytes, seconds in zip(node["upload_bytes"], node["measured_upload_seconds"], strict=True):
+                link.saw(nbytes, seconds)
+        fitted_mbps = (link.rate_bps or float("nan")) / 125_000
+        nodes[str(client)] = {
+            "uplink_mbps": mbps,
+            "fitted_mbps": fitted_mbps,
+            "prediction_error": fitted_mbps / mbps - 1,  # of bytes / rate against the measured seconds of the bytes
+            "constant_seconds": link.overhead_seconds,
+            "uploads": len(link.transfers),
+        }
+    return nodes
+
+
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     return (json.loads(line) for line in path.read_text("utf-8").splitlines())
 
@@ -131,6 +156,10 @@ def main() -> None:
                     (given.save / name).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
                     median, total = statistics.median(figures["round_seconds"]), sum(figures["round_seconds"])
                     print(f"{method}: median round {median:.1f} s, all {total:.1f} s", flush=True)
+        if all((given.save / f"{method}.json").is_file() for method in METHODS):
+            text = json.dumps(predicted(given.save), indent=2) + "\n"
+            (given.save / "links.json").write_text(text, "utf-8")
+            print(text)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
