@@ -6,6 +6,7 @@ from flwr.clientapp import ClientApp
 from adagq.flower import register
 from netbench_app.task import NumpyLearner, train
 
+EPOCHS = 5  # of adagq's row `fedavg`
 app = ClientApp()
 
 
@@ -21,7 +22,7 @@ def train_plainly(message: Message, context: Context) -> Message:
     """Train on whole models, as Flower's FedAvg sends them."""
     own = learner(context)
     model = {name: array.numpy().copy() for name, array in message.content["arrays"].items()}
-    train(model, *own._own, 1, float(message.content["config"]["lr"]), 0)
+    train(model, *own._own, EPOCHS, float(message.content["config"]["lr"]), 0)
     arrays = ArrayRecord({name: Array(array) for name, array in model.items()})
     return Message(
         RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": own.examples})}), reply_to=message
