@@ -27,6 +27,8 @@ ADDERS: Final[dict[int, tuple[str, Adder]]] = {
 def decode(payload: Buffer, max_elements: int = DEFAULT_MAX_ELEMENTS, threads: int = 1) -> FloatVector:
     """Return the vector that `payload` holds; never more than `max_elements` numbers are allocated."""
     frame = parse(payload, max_elements)
+    if frame.tag == floats.TAG_FLOAT32:
+        return floats.read_float32(frame) + np.float32(0)  # as adding to zeros does: no -0
     adder = _adder(frame)
     out = np.zeros(frame.elements, np.float32)
     adder(frame, out, 1.0, _worthwhile(threads, out))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs.codec import LEVEL_BITS, Encoder, LayoutLike
-from adagq.codecs.inputs import finite_vector, largest_magnitude, refuse, vector_of
+from adagq.codecs.inputs import refuse, vector_of
 from adagq.codecs.kernels.half import add_half, any_not_finite, to_half
 from adagq.codecs.kernels.scan import add_scaled
 from adagq.codecs.parallel import even_bounds, run_pieces
@@ -34,20 +34,31 @@ class Float32(Encoder):
         return True
 
     def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
-        data = finite_vector(vector)
+        data = vector_of(vector)
+        if not np.isfinite(data).all():
+            refuse(data)
         return filled(TAG_FLOAT32, data.size, [data], seed=seed, out=out)
 
     def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         return np.full(LEVEL_BITS, 8.0 * frame_size([4 * vector.size]))
 
 
-def add_float32(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
+def read_float32(frame: Frame) -> FloatVector:
+    """Return the numbers of a checked payload, a view on it.
+
+    NumPy alone, here and in `write`: a process that handles one message of plain floats need not load a kernel.
+    """
     frame.expect_sections(1)
-    data = frame.section(0, np.float32)
+    data: FloatVector = frame.section(0, np.float32)
     if data.size != frame.elements:
         raise PayloadError(f"float32 section holds {data.size} numbers, the header says {frame.elements}")
-    if not np.isfinite(largest_magnitude(data)):
+    if not np.isfinite(data).all():
         raise PayloadError("float32 payload holds a number that is not finite")
+    return data
+
+
+def add_float32(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
+    data = read_float32(frame)
     run_pieces(
         lambda lo, hi: add_scaled(data[lo:hi], np.float32(weight), out[lo:hi]),
         even_bounds(out.size, threads),
