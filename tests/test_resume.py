@@ -67,7 +67,8 @@ def _killed_run(
             time.sleep(delay)
             shared = {name for member in _members(process.pid) for name in _shared_memory(member)}
         finally:
-            (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
+            if process.poll() is None:
+                (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
             process.wait()
     deadline = time.monotonic() + 30
     while _members(process.pid) and time.monotonic() < deadline:

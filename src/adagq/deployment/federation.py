@@ -71,9 +71,11 @@ class Federation:
         command = ["flower-superlink", "--host", host, "--port", port, "--disable-runtime-dependency-installation"]
         command += ["--insecure"] if self._certificates is None else self._certificates.superlink_flags()
         command += ["--simulation"] if self.simulation else []
+        log = self.processes.log("superlink")
+        before = log.stat().st_size if log.exists() else 0  # what an earlier run of the same folder wrote
         superlink = self.processes.start("superlink", command, self.wrap("superlink"))
         until = time.monotonic() + START_SECONDS
-        while READY not in self.processes.log("superlink").read_text("utf-8", "replace"):
+        while READY not in log.read_bytes()[before:].decode("utf-8", "replace"):
             if superlink.poll() is not None or time.monotonic() > until:
                 raise AdagqError(f"the SuperLink did not start; its log ends: {self.tail('superlink')}")
             time.sleep(0.1)

@@ -40,8 +40,11 @@ def deploy(
         for row in _follow(running, out, len(rows)):
             rows.append(row)
             yield Step(method, config.seed, row)
-        if not rows:
-            raise AdagqError(f"no round was closed; the server's log ends: {federation.tail('run')}")
+        if not finished(config.training, rows):
+            raise AdagqError(
+                f"the server ended after {len(rows)} rounds, before the run was over; continue with "
+                f"--resume --out {out}. Its log ends: {federation.tail('run')}"
+            )
 
 
 def _follow(running: "subprocess.Popen[bytes]", out: Path, known: int) -> Iterator[Mapping[str, Any]]:
