@@ -130,8 +130,7 @@ class Nodes:
 
     def checkpoint(self) -> dict[str, NDArray[Any]]:
         """Return who the clients are and what is known of their links; what they hold is on their own disks."""
-        clients, wires = self._lobby.roster.clients, self._timing.to_json()
-        told = json.dumps({"run": self.run, "clients": clients, "wires": wires})
+        told = json.dumps({"run": self.run, "clients": self._lobby.roster.clients, "timing": self._timing.to_json()})
         return {"nodes": np.frombuffer(told.encode(), np.uint8)}
 
     def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
@@ -139,7 +138,7 @@ class Nodes:
         told = json.loads(saved["nodes"].tobytes())
         self.run = told["run"]
         self._lobby.roster.clients.update(told["clients"])
-        self._timing.restore(told["wires"])
+        self._timing.restore(told["timing"])
 
     def _begin(self, syncs: Sequence[Sync]) -> None:
         self._begun = self._last_arrival = time.perf_counter()

@@ -83,7 +83,7 @@ def codec_text(codec: Codec) -> str:
     """Return a codec as JSON.
 
     >>> codec_text(codecs.TopK(fraction=0.5))
-    '{"name": "TopK", "fraction": 0.5}'
+    '{"name": "TopK", "fraction": 0.5, "values": "float32", "indices": "coded"}'
     """
     knobs = {field.name: getattr(codec, field.name) for field in dataclasses.fields(codec)}  # type: ignore[arg-type]
     return json.dumps({"name": type(codec).__name__} | knobs)
