@@ -13,6 +13,7 @@ from adagq.backends.flower.apps import client_app, server_app, train_population
 from adagq.backends.flower.strategy import DEADLINE_FACTOR, Compressed
 from adagq.client import Learner
 from adagq.config import Config, resolve, to_toml
+from adagq.deployment.processes import Process, end_with, this_process
 from adagq.experiment import finished
 
 PACKAGE: Final = "adagq_deployment"
@@ -27,7 +28,9 @@ def write_app(folder: Path, config: Config, out: Path, resume: bool = False) -> 
     """Write the app into `folder` and return it."""
     import tomli_w
 
+    us = this_process()
     settings = {"config": to_toml(config), "out": str(out.absolute()), "resume": resume}
+    settings |= {"command-pid": us.pid, "command-began": us.began}
     components = {"serverapp": f"{PACKAGE}.server_app:app", "clientapp": f"{PACKAGE}.client_app:app"}
     project = {
         "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
@@ -49,6 +52,7 @@ def _learner(run: Mapping[str, Any], node: Mapping[str, Any]) -> Learner:
 
 
 def _train(run: Mapping[str, Any], grid: Any) -> None:
+    end_with(Process(int(run["command-pid"]), str(run["command-began"])))
     config = _config(run)
     training = config.training
 
