@@ -5,6 +5,7 @@ test alone, is used where the system lets us mount.
 """
 
 import hashlib
+import json
 import random
 import resource
 import subprocess
@@ -131,12 +132,24 @@ def test_what_a_kill_leaves_before_the_first_round_is_no_obstacle(whole: Path, t
         assert {name: contents(out)[name] for name in FILES} == {name: contents(whole)[name] for name in FILES}
 
 
-def test_rows_without_a_checkpoint_are_not_thrown_away(whole: Path, tmp_path: Path) -> None:
+def test_without_a_checkpoint_whole_runs_are_kept(whole: Path, tmp_path: Path) -> None:
+    for name in FILES:
+        (tmp_path / name).write_bytes((whole / name).read_bytes())
+    assert list(run(config(), tmp_path, resume=True)) == []
+    rows = (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(rows[:-1]) + rows[-1][:20])  # the last run was not at its end
+    (tmp_path / "checkpoint.npz").unlink(missing_ok=True)
+    last = [row for row in rows if json.loads(row)["method"] == json.loads(rows[-1])["method"]]
+    assert len(list(run(config(), tmp_path, resume=True))) == len(last) < len(rows)
+    assert {name: contents(tmp_path)[name] for name in FILES} == {name: contents(whole)[name] for name in FILES}
+
+
+def test_a_deployment_without_a_checkpoint_is_not_thrown_away(whole: Path, tmp_path: Path) -> None:
     for name in FILES:
         (tmp_path / name).write_bytes((whole / name).read_bytes())
     before = contents(tmp_path)
     with pytest.raises(CheckpointError, match=r"has rows but no checkpoint\.npz"):
-        next(run(config(), tmp_path, resume=True))
+        RunDirectory(tmp_path, (tmp_path / "config.toml").read_text("utf-8"), resume=True)
     assert contents(tmp_path) == before
 
 

@@ -80,6 +80,28 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path, rounds: int) -> 
     assert list(run(small, cut, resume=True)) == []
 
 
+def test_a_finished_comparison_takes_more_methods_and_seeds(tmp_path: Path) -> None:
+    first, more = config('methods=["fedavg", "qsgd"]'), config('methods=["fedavg", "qsgd", "adagq"]', "seeds=2")
+    list(run(first, tmp_path / "grown"))
+    steps = list(run(more, tmp_path / "grown", resume=True))
+    assert {(step.method.name, step.seed) for step in steps} == {("adagq", 0), *((name, 1) for name in more.methods)}
+    list(run(more, tmp_path / "whole"))
+    for name in FILES:
+        grown, whole = ((tmp_path / folder / name).read_text("utf-8") for folder in ("grown", "whole"))
+        assert sorted(grown.splitlines()) == sorted(whole.splitlines()), name
+
+
+def test_a_run_under_way_begins_anew_when_its_directory_grows(tmp_path: Path) -> None:
+    next(run(config('methods=["fedavg"]'), tmp_path))
+    more = config('methods=["fedavg", "qsgd"]')
+    steps = list(run(more, tmp_path, resume=True))
+    assert [step.row["round"] for step in steps] == [*range(1, 1 + more.training.max_rounds)] * 2
+    with pytest.raises(CheckpointError, match="not a run with these settings"):
+        next(run(config('methods=["fedavg"]'), tmp_path, resume=True))  # fewer would throw rows away
+    with pytest.raises(CheckpointError, match="not a run with these settings"):
+        next(run(config('methods=["fedavg", "qsgd", "adagq"]', "fleet.downlink_mbps=1"), tmp_path, resume=True))
+
+
 def test_foreign_and_torn_checkpoints_are_refused(tmp_path: Path) -> None:
     small = config('methods=["fedavg"]')
     next(run(small, tmp_path))

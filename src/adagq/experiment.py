@@ -4,18 +4,20 @@
 in this process and without files.
 """
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from adagq import fleet as fleets
 from adagq.backends.processes import open_pool
 from adagq.backends.remembered import Remembered
 from adagq.backends.simulated import Simulated
 from adagq.client import Population
-from adagq.config import Config, Training, to_toml
+from adagq.config import Config, Training, resolve, to_toml
 from adagq.control import Fixed
 from adagq.errors import ConfigError
 from adagq.methods import Method, method_of
@@ -23,6 +25,7 @@ from adagq.rounds import Schedule, federate
 from adagq.run_directory import RunDirectory
 
 Row = Mapping[str, Any]
+GROWS: Final = ("method", "methods", "seed", "seeds", "variants")  # what a resumed directory may be asked more of
 REFERENCE = "ideal"  # what the communication tax is measured against
 
 
@@ -46,11 +49,13 @@ def run(
 ) -> Iterator[Step]:
     """Run `config.methods` with every seed into the directory `out`; yield after each round.
 
-    With `resume` a directory that a killed run left is continued where its last round closed. Methods that adapt to
-    nothing train once for all runs that share a `memory` folder and differ in their fleets alone.
+    With `resume` a directory that a killed run left is continued where its last round closed; it may be asked for more
+    methods and seeds than before. Methods that adapt to nothing train once for all runs that share a `memory` folder
+    and differ in their fleets alone.
     """
     methods = [config.row(name) for name in config.methods]
-    with RunDirectory(out, to_toml(config), resume) as directory, open_pool(workers) as pool:
+    whole = partial(whole_runs, config)
+    with RunDirectory(out, to_toml(config), resume, whole) as directory, open_pool(workers) as pool:
         for seed in range(config.seed, config.seed + config.seeds):
             open_runs = [method for method in methods if not finished(config.training, directory.past(method, seed))]
             if not open_runs:
@@ -124,6 +129,30 @@ def telling(training: Training, rows: Sequence[Row]) -> list[Row]:
     """Return the rows that say whether a run has finished: the first at the target, and the last."""
     first = (row for row in rows[:-1] if (row["accuracy"] or 0.0) >= training.target)
     return [*islice(first, 1), *rows[-1:]]
+
+
+def runs_of(config: Config) -> set[tuple[str, int]]:
+    """Return (method, seed) of every run."""
+    return set(product(config.methods, range(config.seed, config.seed + config.seeds)))
+
+
+def whole_runs(config: Config, stored: str, rows: Sequence[Row]) -> set[tuple[str, int]] | None:
+    """Return (method, seed) of the runs in `rows` that are at their end.
+
+    `stored` are the settings that the rows were made with, as TOML; None if `config` does not ask for the same runs,
+    or for more methods and seeds of the same.
+    """
+    try:
+        before = resolve(tomllib.loads(stored))
+    except (ConfigError, tomllib.TOMLDecodeError):  # perhaps of another release
+        return None
+    alike = before.model_copy(update={name: getattr(config, name) for name in GROWS}) == config
+    if not (alike and runs_of(before) <= runs_of(config) and before.variants.items() <= config.variants.items()):
+        return None
+    runs: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        runs.setdefault((row["method"], row["seed"]), []).append(row)
+    return {key for key, its_rows in runs.items() if finished(config.training, its_rows)}
 
 
 def _schedule(training: Training, fleet: fleets.Fleet, seed: int) -> Schedule:

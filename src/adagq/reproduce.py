@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib.metadata import version
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 from adagq.config import Config, read_toml, resolve
 from adagq.errors import ConfigError
-from adagq.experiment import Row, Step, compared, finished, run
+from adagq.experiment import Step, compared, run, runs_of, whole_runs
 from adagq.run_directory import ROWS
 
 ALL: Final = "all"
@@ -99,16 +98,11 @@ def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = Fa
 
 def _complete(config: Config, directory: Path) -> bool:
     """Whether every run of these settings is there to its end; then it needs no checkpoint to be left alone."""
-    if not (directory / ROWS).is_file() or not (directory / "config.toml").is_file():
+    rows, settings = directory / ROWS, directory / "config.toml"
+    if not rows.is_file() or not settings.is_file():
         return False
-    if resolve(read_toml(directory / "config.toml"), directory) != config:
-        return False
-    runs: dict[tuple[str, int], list[Row]] = {}
-    for line in (directory / ROWS).read_text("utf-8").splitlines():
-        row = json.loads(line)
-        runs.setdefault((row["method"], row["seed"]), []).append(row)
-    wanted = product(config.methods, range(config.seed, config.seed + config.seeds))
-    return all(finished(config.training, runs.get(key, [])) for key in wanted)
+    there = whole_runs(config, settings.read_text("utf-8"), [json.loads(line) for line in rows.open(encoding="utf-8")])
+    return there is not None and there >= runs_of(config)
 
 
 def directories(exhibit: Mapping[str, Any], out: Path) -> dict[str, Path]:

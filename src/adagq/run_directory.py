@@ -7,26 +7,31 @@
     checkpoint.npz   the last closed round, for `--resume`
 
 docs/architecture.md has the columns. A directory that holds anything is never written to, unless it is resumed, and
-one process at a time writes to it. docs/reliability.md says what is promised.
+one process at a time writes to it. A resumed directory may be asked for more methods and seeds than it was begun with,
+and may have lost its checkpoint: then the runs that are at their end are kept, and the others begin anew.
+docs/reliability.md says what is promised.
 """
 
 import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from adagq import checkpoint as checkpoints
-from adagq.drafts import is_draft, refusal, replacing
+from adagq.drafts import is_draft, refusal, replacing, sync_folder
 from adagq.errors import CheckpointError, OutputError
 from adagq.methods import Method
 from adagq.rounds import Closed, State
 from adagq.vectors import Layout
 
 CONFIG, ROWS, LEDGER, INCIDENTS = "config.toml", "rows.jsonl", "ledger.jsonl", "incidents.jsonl"
+Row = Mapping[str, Any]
+# From the settings and rows of a directory: which (method, seed) are at their end; None if they are of other runs.
+Whole = Callable[[str, Sequence[Row]], Collection[tuple[str, int]] | None]
 
 
 class Restorable(Protocol):
@@ -47,13 +52,14 @@ class RunDirectory:
     which no round was closed is taken away again.
     """
 
-    def __init__(self, path: Path, config: str, resume: bool = False) -> None:
+    def __init__(self, path: Path, config: str, resume: bool = False, whole: Whole | None = None) -> None:
         self._path = path
         self._config = config
+        self._whole = whole
         self._settings = hashlib.sha256(config.encode()).hexdigest()
         self._files: dict[str, int] = {}
         self._saved: checkpoints.Checkpoint | None = None
-        self._past: list[dict[str, Any]] = []
+        self._past: list[Row] = []
         if not resume:
             _check_vacant(path)
         self._made = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -72,9 +78,9 @@ class RunDirectory:
             self.__exit__()
             raise
 
-    def past(self, method: Method, seed: int) -> list[Mapping[str, Any]]:
+    def past(self, method: Method, seed: int) -> list[Row]:
         """Return the rows of this run that were there when the directory was opened."""
-        return [row for row in self._past if (row["method"], row["seed"]) == (method.name, seed)]
+        return [row for row in self._past if _run_of(row) == (method.name, seed)]
 
     def restore(self, method: Method, seed: int, backend: Restorable) -> State | None:
         """Return the state of this run if it is the one that was under way, and set the backend to it."""
@@ -130,26 +136,47 @@ class RunDirectory:
             self._files[name] = os.open(self._path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def _take_up(self) -> None:
-        """Open what a killed run left, cut back to its last checkpoint."""
+        """Open what a killed run left, cut back to its last checkpoint, or without one to the runs that are whole."""
         config = self._path / CONFIG
-        if not config.is_file() or config.read_text("utf-8") != self._config:
-            raise CheckpointError(f"{self._path}: is not a run with these settings, so it cannot be continued")
-        self._saved = checkpoints.load(self._checkpoint, self._settings)
-        rows = self._path / ROWS
-        lines = rows.read_bytes().splitlines(keepends=True) if rows.exists() else []
-        if self._saved is None and len(lines) > 1:
-            raise CheckpointError(f"{self._path}: has rows but no {self._checkpoint.name}, so it cannot be continued")
-        sizes = {ROWS: 0, LEDGER: 0, INCIDENTS: 0} if self._saved is None else self._saved.sizes
+        stored = config.read_text("utf-8") if config.is_file() else ""
+        if stored == self._config:
+            self._saved = checkpoints.load(self._checkpoint, self._settings)
         try:
+            if self._saved is None:
+                self._keep_whole_runs(stored)
             self._create()
-            for name, file in self._files.items():
-                if os.fstat(file).st_size < sizes[name]:
-                    raise CheckpointError(f"{self._path / name}: shorter than its checkpoint says; it was changed")
-            for name, file in self._files.items():
-                os.ftruncate(file, sizes[name])
+            if self._saved is not None:
+                self._cut_back(self._saved.sizes)
         except OSError as error:
             raise refusal(self._path, error) from None
-        self._past = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
+        self._past = _rows(self._path / ROWS)
+
+    def _cut_back(self, sizes: Mapping[str, int]) -> None:
+        for name, file in self._files.items():
+            if os.fstat(file).st_size < sizes[name]:
+                raise CheckpointError(f"{self._path / name}: shorter than its checkpoint says; it was changed")
+        for name, file in self._files.items():
+            os.ftruncate(file, sizes[name])
+
+    def _keep_whole_runs(self, stored: str) -> None:
+        """Leave what the runs wrote that are at their end; a kill in between is repaired by the next `--resume`."""
+        rows = _rows(self._path / ROWS)
+        kept: Collection[tuple[str, int]] | None = None
+        if stored == self._config and len(rows) <= 1:
+            kept = ()  # killed before the first checkpoint
+        elif stored and self._whole is not None:
+            kept = self._whole(stored, rows)
+        if kept is None:
+            same = stored == self._config
+            reason = f"has rows but no {self._checkpoint.name}" if same else "is not a run with these settings"
+            raise CheckpointError(f"{self._path}: {reason}, so it cannot be continued")
+        self._checkpoint.unlink(missing_ok=True)
+        sync_folder(self._path)
+        for path in (self._path / name for name in (LEDGER, INCIDENTS, ROWS)):  # rows last: they say what is whole
+            with replacing(path) as file:
+                file.writelines(line for line in _lines(path) if _run_of(json.loads(line)) in kept)
+        with replacing(self._path / CONFIG) as file:
+            file.write(self._config.encode())
 
     def _write(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write whole lines in one piece (one system call, unless the disk is full: then not at all)."""
@@ -168,6 +195,20 @@ class RunDirectory:
         with suppress(OSError):  # not empty, which is as it should be
             for folder in self._made:
                 folder.rmdir()
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Return the whole lines of a file, none if it is not there."""
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    return [line for line in lines if line.endswith(b"\n")]
+
+
+def _rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in _lines(path)]
+
+
+def _run_of(row: Row) -> tuple[str, int]:
+    return row["method"], row["seed"]
 
 
 def _check_vacant(path: Path) -> None:
