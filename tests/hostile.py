@@ -10,9 +10,10 @@ import numpy as np
 from adagq import fleet as fleets
 from adagq.backends.processes import open_pool
 from adagq.backends.simulated import Simulated
+from adagq.federation import Closed, Schedule
 from adagq.messages import Closing, Report, Update
 from adagq.methods import Method, method_of
-from adagq.rounds import Closed, Schedule, federate
+from adagq.rounds import federate
 from adagq.seeds import generator
 from adagq.vectors import Layout
 from toy import ToyLearner, ToyPopulation, ToySpec

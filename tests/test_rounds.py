@@ -11,8 +11,9 @@ import pytest
 from adagq import fleet as fleets
 from adagq.backends.processes import open_pool
 from adagq.backends.simulated import Simulated
+from adagq.federation import Closed, Schedule
 from adagq.methods import METHODS, Method, method_of
-from adagq.rounds import Closed, Schedule, federate
+from adagq.rounds import federate
 from test_feedback import Noisy
 from toy import LAYOUT, ToySpec
 

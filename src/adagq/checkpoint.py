@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from adagq.deadlines import Pace
 from adagq.drafts import replacing
 from adagq.errors import CheckpointError
+from adagq.federation import State
 from adagq.messages import Broadcast, Receipt
 from adagq.methods import Method
-from adagq.rounds import State
 from adagq.server import Downlink
 from adagq.vectors import Layout
 

@@ -20,8 +20,9 @@ from adagq.client import Population
 from adagq.config import Config, Training, resolve, to_toml
 from adagq.control import Fixed
 from adagq.errors import ConfigError
+from adagq.federation import Schedule
 from adagq.methods import Method, method_of
-from adagq.rounds import Schedule, federate
+from adagq.rounds import federate
 from adagq.run_directory import RunDirectory
 
 Row = Mapping[str, Any]

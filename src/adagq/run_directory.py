@@ -24,8 +24,8 @@ from typing import Any, Protocol, Self
 from adagq import checkpoint as checkpoints
 from adagq.drafts import is_draft, refusal, replacing, sync_folder
 from adagq.errors import CheckpointError, OutputError
+from adagq.federation import Closed, State
 from adagq.methods import Method
-from adagq.rounds import Closed, State
 from adagq.vectors import Layout
 
 CONFIG, ROWS, LEDGER, INCIDENTS = "config.toml", "rows.jsonl", "ledger.jsonl", "incidents.jsonl"

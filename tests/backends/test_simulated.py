@@ -14,9 +14,10 @@ from adagq.backends.processes import Processes, open_pool
 from adagq.backends.simulated import Simulated
 from adagq.client import Copy
 from adagq.errors import AdagqError
+from adagq.federation import Schedule
 from adagq.learners import TaskSpec
 from adagq.methods import method_of
-from adagq.rounds import Schedule, federate
+from adagq.rounds import federate
 from toy import ToySpec
 
 TASK = TaskSpec(data="synthetic", shape=(1, 8, 8), samples=600, model="resnet18", width=4, stem="imagenet", clients=5)

@@ -26,7 +26,7 @@ TEST_CHUNK = 1000  # test samples per job; the same for any number of workers, s
 
 
 class Simulated:
-    """A `rounds.Backend` over a prepared pool. One object serves one method with one seed."""
+    """A `federation.Backend` over a prepared pool. One object serves one method with one seed."""
 
     def __init__(
         self,

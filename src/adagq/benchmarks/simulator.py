@@ -12,9 +12,10 @@ from multiprocessing.connection import Connection
 from adagq import fleet as fleets
 from adagq.backends.processes import open_pool
 from adagq.backends.simulated import Simulated
+from adagq.federation import Schedule
 from adagq.learners import TaskSpec
 from adagq.methods import method_of
-from adagq.rounds import Schedule, federate
+from adagq.rounds import federate
 
 TASK = TaskSpec(
     data="synthetic",

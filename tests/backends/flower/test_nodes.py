@@ -16,8 +16,9 @@ from adagq.backends.flower.records import STYPE
 from adagq.backends.flower.strategy import NodeSchedule
 from adagq.backends.processes import open_pool
 from adagq.backends.simulated import Simulated
+from adagq.federation import Closed, Schedule
 from adagq.methods import METHODS, method_of
-from adagq.rounds import Closed, Schedule, federate
+from adagq.rounds import federate
 from backends.flower.loopback import LoopbackGrid, late
 from toy import ToySpec
 

@@ -1,4 +1,4 @@
-"""`rounds.Backend` over Flower: the clients are nodes, and the seconds are measured.
+"""`federation.Backend` over Flower: the clients are nodes, and the seconds are measured.
 
     node     on its way ─ download ─ receive ─ probe ─ train ─ encode ─ upload
     server   sent ──────────────────────────────────────────── looked … arrived

@@ -23,8 +23,9 @@ from adagq.backends.flower.backend import Nodes
 from adagq.backends.flower.courier import Courier
 from adagq.backends.flower.exchange_log import append_exchanges, cut_exchanges
 from adagq.errors import ConfigError
+from adagq.federation import Closed, Schedule, State
 from adagq.methods import Method, method_of
-from adagq.rounds import Closed, Schedule, State, federate
+from adagq.rounds import federate
 from adagq.run_directory import RunDirectory
 from adagq.seeds import generator
 from adagq.vectors import FloatVector, Layout
@@ -59,7 +60,7 @@ class Compressed(Strategy):
     until : Callable[[Sequence[Row]], bool], optional
         Looks at all rows after each round; the run ends when it returns True.
     **schedule
-        Fields of `adagq.rounds.Schedule`: `learning_rate`, `decay`, `participants`, `exchanges` (1 or 2 a round),
+        Fields of `adagq.federation.Schedule`: `learning_rate`, `decay`, `participants`, `exchanges` (1 or 2 a round),
         `deadline_seconds`, `first_deadline_seconds`, `min_updates`, … The key `lr` of `train_config` is taken for
         `learning_rate`, and `timeout` of `start` for `first_deadline_seconds`, where these are not given.
     """
