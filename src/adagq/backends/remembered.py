@@ -19,6 +19,7 @@ import xxhash
 
 from adagq.backends.workers import Pool, Recipe
 from adagq.client import Copy
+from adagq.drafts import replacing
 from adagq.messages import Task, Update
 from adagq.vectors import FloatVector, Layout
 
@@ -77,18 +78,13 @@ class Remembered(Pool):
         arrays: dict[str, Any] = {}
         told: Any = result
         if isinstance(result, Update):
-            told = dataclasses.asdict(dataclasses.replace(result, payload=b"", buffers=b"")) | {
-                "payload": 0,
-                "buffers": 0,
-            }
-            arrays = {name: np.frombuffer(getattr(result, name), np.uint8) for name in ("payload", "buffers")}
+            told = {name: value for name, value in dataclasses.asdict(result).items() if name not in BYTES}
+            arrays = {name: np.frombuffer(getattr(result, name), np.uint8) for name in BYTES}
             if item.residual:
                 arrays["residual"] = self._residual(item.client)
         arrays["head"] = np.frombuffer(json.dumps(told).encode(), np.uint8)
-        draft = path.with_suffix(".new")
-        with draft.open("wb") as file:
+        with replacing(path) as file:
             np.savez(file, **arrays)
-        draft.replace(path)
 
     def _recall(self, path: Path, item: Any) -> Any:
         try:
