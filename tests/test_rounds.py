@@ -38,7 +38,7 @@ def test_every_method_learns(name: str) -> None:
     rows = [closed.row for closed in rounds(method_of(name), 12)]
     assert [row["round"] for row in rows] == list(range(1, 13))
     assert rows[-1]["accuracy"] > rows[0]["accuracy"]
-    assert rows[-1]["accuracy"] > (0.4 if name == "topk" else 0.9)  # a tenth of 40 entries is not much
+    assert rows[-1]["accuracy"] > (0.4 if name.startswith("topk") else 0.9)  # a tenth of 40 entries is not much
     json.dumps(rows, allow_nan=False)
 
 

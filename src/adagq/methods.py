@@ -52,6 +52,10 @@ ROWS: Final = (
         downlink=replace(CODED, levels=31),
     ),
     Method("ideal", "ideal", "uncompressed, free links: the reference of the tax", FLOAT32, free_links=True),
+    Method(
+        "topk-plain", "Top-k, 64 bits", "Top-k as the paper counts it: 64 bits an entry",
+        TopK(fraction=0.1, indices="plain"), residual=True,
+    ),
     # The parts of AdaGQ on their own, for ablations.
     Method(
         "adagq-adaptive", "AdaGQ, adaptive only", "the same levels for all clients", PACKED,

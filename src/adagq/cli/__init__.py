@@ -35,9 +35,7 @@ ConfigFile = Annotated[Path | None, typer.Argument(help="Settings as TOML; witho
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
 Out = Annotated[Path | None, typer.Option(help="New run directory; default: the next free one under runs/.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the run in --out; it takes more methods and seeds.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out; it takes more methods and seeds.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: seed, seed + 1, …")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard.")]
 

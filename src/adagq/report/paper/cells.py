@@ -18,7 +18,7 @@ from adagq.report.palette import REFERENCE
 from adagq.report.run import Row, load
 from adagq.report.summary import Summary, by_seed, summarize
 
-BASELINES = ("fedavg", "qsgd", "topk", "fedpaq")  # the published ones
+BASELINES = ("fedavg", "qsgd", "topk", "topk-plain", "fedpaq")  # the published ones
 NOT_RUN = "not run"
 # Quantities that are not columns of the summary, and the columns that they add up.
 COLUMNS = {"gigabits": ("upload_bytes",), "communication_seconds": ("upload_seconds", "download_seconds")}
