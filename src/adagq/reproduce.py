@@ -127,15 +127,15 @@ def note_origin(out: Path, command: Sequence[str], cells: Sequence[str]) -> None
 
 
 def _commit() -> str | None:
-    """Return the commit of this source tree, with a mark if files differ from it; None outside a checkout."""
+    """Return the commit of this source tree, with a mark if sources or settings differ; None outside a checkout."""
+    commit = _git("rev-parse", "HEAD").stdout.strip()
+    changed = bool(commit) and _git("diff", "--quiet", "HEAD", "--", ":/src", ":/experiments").returncode != 0
+    return f"{commit}-dirty" if changed else commit or None
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
     here = Path(__file__).parent
-    told = subprocess.run(
-        ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=40"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return told.stdout.strip() or None
+    return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True, check=False)
 
 
 def _overlays(folder: Path, scale: str) -> list[tuple[str, dict[str, Any]]]:
