@@ -11,7 +11,8 @@
 from adagq.control.adagq import AdaGQ, AdaGQState
 from adagq.control.allocate import allocate, bits_of, levels_of
 from adagq.control.controller import Controller, ControlState, Probe
-from adagq.control.fit import Fit, FitState
+from adagq.control.fit import Fit
+from adagq.control.fit_state import FitState
 from adagq.control.fixed import Fixed, FixedState
 from adagq.control.norm_only import NormOnly, NormOnlyState
 
