@@ -14,7 +14,8 @@ from adagq.config import resolve
 from adagq.errors import ConfigError
 from adagq.experiment import compared, run
 from adagq.report.paper import Exhibit, exhibit_table, show_exhibit, write_exhibit
-from adagq.report.paper.cells import read_cell
+from adagq.report.paper.cells import Cell, read_cell
+from adagq.report.paper.claims import check_claims
 from adagq.report.paper.tables import PRINTED_PER_PAYLOAD
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -251,3 +252,15 @@ def test_the_papers_numbers_agree_with_its_text() -> None:
         for row in NUMBERS[table]["cells"].values():
             assert list(row) == [*BASELINES, "adagq"]
             assert all(set(one) == {"rounds", "gigabits", "seconds", "seconds_std"} for one in row.values())
+
+
+@pytest.mark.parametrize(("seconds", "holds"), [(90.0, None), (110.0, False)])
+def test_who_reaches_the_target_with_fewer_seeds_is_not_called_faster(seconds: float, holds: bool | None) -> None:
+    def record(*times: float | None) -> dict[str, Any]:
+        per_seed = {str(seed): {"reached": time is not None, "seconds": time} for seed, time in enumerate(times)}
+        return {"reached": sum(time is not None for time in times) / len(times), "per_seed": per_seed}
+
+    methods = {"adagq": record(seconds, None), "qsgd": record(100.0, 200.0)}
+    claim = {"says": "", "kind": "less", "quantity": "seconds", "method": "adagq", "rivals": ["qsgd"]}
+    [found] = check_claims([claim], {"0.8": Cell("0.8", summary={"methods": methods})})
+    assert found.holds is holds

@@ -129,15 +129,19 @@ def _ordered(claim: Claim, cell: Cell, sign: int) -> Finding:
 
 
 def _beats(cell: Cell, method: str, rival: str, quantity: str, sign: int) -> bool | None:
-    """Return whether the method is on the claimed side of one rival; None where one has not run or both missed."""
-    ratio = cell.ratio(method, rival, quantity)
-    if ratio is not None:
-        return ratio > 1 if sign > 0 else ratio < 1
+    """Return whether the method is on the claimed side of one rival; None where one has not run or both missed.
+
+    Where one of them reached the target with more seeds, the seeds that both have must say the same, else it is open.
+    """
     own, other = cell.record(method), cell.record(rival)
-    if own is None or other is None or own["reached"] == other["reached"]:
+    if own is None or other is None:
         return None
-    behind: bool = own["reached"] < other["reached"]
-    return behind == (sign > 0)
+    ratio = cell.ratio(method, rival, quantity)
+    measured = None if ratio is None else (ratio > 1 if sign > 0 else ratio < 1)
+    if own["reached"] == other["reached"]:
+        return measured
+    by_reach = (own["reached"] < other["reached"]) == (sign > 0)
+    return by_reach if measured in (None, by_reach) else None
 
 
 def _numbers(cell: Cell, methods: Sequence[str], quantity: str) -> str:
