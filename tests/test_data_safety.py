@@ -230,3 +230,11 @@ def test_standard_output_that_is_full_is_told_in_one_line(tmp_path: Path) -> Non
         )
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["adagq: No space left on device"]
+
+
+def test_too_long_a_temporary_folder_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 20)
+    done = adagq("train", *SMALL, "--workers", "2", "--out", str(tmp_path / "run"), env=environment(folder))
+    assert done.returncode == 2
+    assert f"{folder}: too long a path for the socket of worker processes" in done.stderr.replace("\n", "")
+    assert not (tmp_path / "run").exists()

@@ -25,7 +25,7 @@ def test_workers_threads_cores_and_hash_seeds_change_no_byte(tmp_path: Path) -> 
         try:
             done = adagq(
                 *SETTINGS, "--workers", surroundings["workers"], "--out", str(tmp_path / str(number)),
-                env=environment(tmp_path / "tmp", **variables),
+                env=environment(tmp_path / "t", **variables),
             )  # fmt: skip
         finally:
             os.sched_setaffinity(0, kept)

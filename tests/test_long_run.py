@@ -31,7 +31,7 @@ def test_memory_and_files_stay_flat(tmp_path: Path, rounds: int, settled: int, g
     out, settings = tmp_path / "run", json.dumps(['methods=["adagq-fit+residual"]', *SMALL[1::2]])
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(out), str(rounds), str(settled), settings],
-        capture_output=True, text=True, check=False, env=environment(tmp_path / "tmp"),
+        capture_output=True, text=True, check=False, env=environment(tmp_path / "t"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     table = [[int(cell) for cell in line.split()] for line in done.stdout.splitlines()]

@@ -24,7 +24,7 @@ PYTHONS_OWN = "pymp-"  # Python's folder for the socket of its fork server: 0 by
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that nobody disturbs."""
     folder = tmp_path_factory.mktemp("whole")
-    done = adagq(*SETTINGS, "--workers", "1", "--out", str(folder / "run"), env=environment(folder / "tmp"))
+    done = adagq(*SETTINGS, "--workers", "1", "--out", str(folder / "run"), env=environment(folder / "t"))
     assert done.returncode == 0, done.stderr
     return folder / "run"
 
@@ -38,13 +38,13 @@ def test_kills_at_random_points_change_no_byte(whole: Path, tmp_path: Path, kill
         signs = drawn.choice([_size_of(out / "rows.jsonl"), _size_of(out / "ledger.jsonl"), _draft_in(out)])
         waits = 0 if while_starting else drawn.randint(1, round(1.7 * ROUNDS * METHODS / kills))
         delay = drawn.uniform(0.1, 4.0) if while_starting else drawn.choice([0.0, drawn.uniform(0.0, 0.03)])
-        _killed_run(out, tmp_path / "tmp", signs, waits, delay, workers=1 + kill % 2, group=kill % 3 > 0)
-    done = adagq(*SETTINGS, "--resume", "--out", str(out), env=environment(tmp_path / "tmp"))
+        _killed_run(out, tmp_path / "t", signs, waits, delay, workers=1 + kill % 2, group=kill % 3 > 0)
+    done = adagq(*SETTINGS, "--resume", "--out", str(out), env=environment(tmp_path / "t"))
     assert done.returncode == 0, done.stderr
     for name in FILES:
         assert (out / name).read_bytes() == (whole / name).read_bytes(), name
     assert not list(out.rglob(".*"))
-    assert not _left_in(tmp_path / "tmp")
+    assert not _left_in(tmp_path / "t")
 
 
 def _killed_run(

@@ -36,6 +36,14 @@ QUEUED = 2  # jobs a worker holds: one running, one waiting, so that it never wa
 AHEAD = 8  # jobs per worker that may be finished before their turn: bounds the payloads held back
 
 
+def _explained(error: OSError) -> Exception:
+    """Return the error, with a remedy where Python's fork server finds no place for its socket."""
+    if "AF_UNIX" not in str(error):
+        return error
+    folder = tempfile.gettempdir()
+    return AdagqError(f"{folder}: too long a path for the socket of worker processes; set TMPDIR to a shorter one")
+
+
 class Processes(Pool):
     """Several processes, one pipe each: models go out through shared memory, payloads come back in pipes."""
 
@@ -54,7 +62,10 @@ class Processes(Pool):
         for _ in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, *shared), daemon=True)
-            process.start()
+            try:
+                process.start()
+            except OSError as error:
+                raise _explained(error) from None
             theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
