@@ -24,7 +24,7 @@ from typing import Any, Final
 from adagq.config import Config, read_toml, resolve
 from adagq.errors import ConfigError
 from adagq.experiment import Step, compared, run, runs_of, whole_runs
-from adagq.run_directory import ROWS
+from adagq.run_directory import CONFIG, ROWS, read_rows
 
 ALL: Final = "all"
 MEMORY: Final = ".memory"
@@ -98,10 +98,10 @@ def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = Fa
 
 def _complete(config: Config, directory: Path) -> bool:
     """Whether every run of these settings is there to its end; then it needs no checkpoint to be left alone."""
-    rows, settings = directory / ROWS, directory / "config.toml"
-    if not rows.is_file() or not settings.is_file():
+    settings = directory / CONFIG
+    if not settings.is_file():
         return False
-    there = whole_runs(config, settings.read_text("utf-8"), [json.loads(line) for line in rows.open(encoding="utf-8")])
+    there = whole_runs(config, settings.read_text("utf-8"), read_rows(directory / ROWS))
     return there is not None and there >= runs_of(config)
 
 

@@ -149,7 +149,7 @@ class RunDirectory:
                 self._cut_back(self._saved.sizes)
         except OSError as error:
             raise refusal(self._path, error) from None
-        self._past = _rows(self._path / ROWS)
+        self._past = read_rows(self._path / ROWS)
 
     def _cut_back(self, sizes: Mapping[str, int]) -> None:
         for name, file in self._files.items():
@@ -160,7 +160,7 @@ class RunDirectory:
 
     def _keep_whole_runs(self, stored: str) -> None:
         """Leave what the runs wrote that are at their end; a kill in between is repaired by the next `--resume`."""
-        rows = _rows(self._path / ROWS)
+        rows = read_rows(self._path / ROWS)
         kept: Collection[tuple[str, int]] | None = None
         if stored == self._config and len(rows) <= 1:
             kept = ()  # killed before the first checkpoint
@@ -203,7 +203,8 @@ def _lines(path: Path) -> list[bytes]:
     return [line for line in lines if line.endswith(b"\n")]
 
 
-def _rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a file; a line that a kill cut short is none."""
     return [json.loads(line) for line in _lines(path)]
 
 
