@@ -1,6 +1,8 @@
 """`adagq reproduce`: every table and figure at the smallest scale, and what a user's mistake says."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from typer.testing import CliRunner
 
 from adagq.cli import app
 from adagq.errors import ConfigError
-from adagq.reproduce import Reproduction, directories, load, reproduce
+from adagq.reproduce import Reproduction, directories, load, note_origin, reproduce
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 CELLS = sorted(path.stem for path in EXPERIMENTS.glob("*.toml") if path.stem not in ("exhibits", "numbers", "fashion"))
@@ -98,6 +100,18 @@ def test_every_table_and_figure_from_the_command_line(tmp_path: Path, monkeypatc
     again = CliRunner().invoke(app, ["reproduce", "table1", "--scale", "smoke", "--out", str(out)])
     assert again.exit_code != 0  # nothing is overwritten
     assert "--resume" in str(again.exception)
+
+
+def test_origins_name_the_commit_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = shutil.which("git") and (EXPERIMENTS.parent / ".git").exists()
+    note_origin(tmp_path, ["adagq", "reproduce", "fig3"], ["fig3"])
+    monkeypatch.setenv("PATH", str(tmp_path))  # a machine without git
+    note_origin(tmp_path, ["adagq", "reproduce", "fig2"], ["fig2"])
+    note_origin(tmp_path / "nothing ran", ["adagq"], [])
+    with_git, without = (json.loads(line) for line in (tmp_path / "origin.jsonl").read_text().splitlines())
+    assert re.fullmatch("[0-9a-f]{40}(-dirty)?", with_git["commit"]) if checkout else with_git["commit"] is None
+    assert (without["commit"], without["command"]) == (None, "adagq reproduce fig2")
+    assert not (tmp_path / "nothing ran").exists()
 
 
 def test_more_seeds_on_request() -> None:

@@ -11,6 +11,7 @@ alone share the training of the methods that adapt to nothing (`backends.remembe
 
 import json
 import platform
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,6 +129,8 @@ def note_origin(out: Path, command: Sequence[str], cells: Sequence[str]) -> None
 
 def _commit() -> str | None:
     """Return the commit of this source tree, with a mark if sources or settings differ; None outside a checkout."""
+    if shutil.which("git") is None:
+        return None
     commit = _git("rev-parse", "HEAD").stdout.strip()
     changed = bool(commit) and _git("diff", "--quiet", "HEAD", "--", ":/src", ":/experiments").returncode != 0
     return f"{commit}-dirty" if changed else commit or None
