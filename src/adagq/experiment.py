@@ -23,7 +23,7 @@ from adagq.errors import ConfigError
 from adagq.federation import Schedule
 from adagq.methods import Method, method_of
 from adagq.rounds import federate
-from adagq.run_directory import RunDirectory
+from adagq.run_directory import CONFIG, ROWS, RunDirectory, read_rows
 
 Row = Mapping[str, Any]
 GROWS: Final = ("method", "methods", "seed", "seeds", "variants")  # what a resumed directory may be asked more of
@@ -135,6 +135,15 @@ def telling(training: Training, rows: Sequence[Row]) -> list[Row]:
 def runs_of(config: Config) -> set[tuple[str, int]]:
     """Return (method, seed) of every run."""
     return set(product(config.methods, range(config.seed, config.seed + config.seeds)))
+
+
+def runs_left(config: Config, directory: Path) -> set[tuple[str, int]]:
+    """Return the runs of these settings that are not at their end in a run directory, which need not be there."""
+    asked, settings = runs_of(config), directory / CONFIG
+    if not settings.is_file():
+        return asked
+    there = whole_runs(config, settings.read_text("utf-8"), read_rows(directory / ROWS))
+    return asked if there is None else asked - there
 
 
 def whole_runs(config: Config, stored: str, rows: Sequence[Row]) -> set[tuple[str, int]] | None:

@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from adagq.config import Config, read_toml, resolve
 from adagq.errors import ConfigError
-from adagq.experiment import Step, compared, run, runs_of, whole_runs
-from adagq.run_directory import CONFIG, ROWS, read_rows
+from adagq.experiment import Step, compared, run, runs_left
+from adagq.run_directory import ROWS
 
 ALL: Final = "all"
 MEMORY: Final = ".memory"
@@ -54,9 +54,9 @@ class Reproduction:
     numbers: Mapping[str, Any]
     shared: frozenset[str] = frozenset()  # cells whose training others need too
 
-    @property
-    def runs(self) -> int:
-        return sum(len(cell.config.methods) * cell.config.seeds for cell in self.cells.values())
+    def runs_left(self, out: Path) -> int:
+        """Return how many runs are not at their end in `out`."""
+        return sum(len(runs_left(cell.config, out / cell.name)) for cell in self.cells.values())
 
     @property
     def max_rounds(self) -> int:
@@ -90,20 +90,11 @@ def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, 
 def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = False) -> Iterator[Step]:
     """Run every cell into `out`; yield after each round. A cell that is complete is left as it is with `resume`."""
     for cell in plan.cells.values():
-        if resume and _complete(cell.config, out / cell.name):
+        if resume and not runs_left(cell.config, out / cell.name):  # needs no checkpoint to be left alone
             continue
         memory = out / MEMORY if cell.name in plan.shared else None
         for step in run(cell.config, out / cell.name, workers, resume, memory):
             yield replace(step, cell=cell.name)
-
-
-def _complete(config: Config, directory: Path) -> bool:
-    """Whether every run of these settings is there to its end; then it needs no checkpoint to be left alone."""
-    settings = directory / CONFIG
-    if not settings.is_file():
-        return False
-    there = whole_runs(config, settings.read_text("utf-8"), read_rows(directory / ROWS))
-    return there is not None and there >= runs_of(config)
 
 
 def directories(exhibit: Mapping[str, Any], out: Path) -> dict[str, Path]:

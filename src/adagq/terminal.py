@@ -17,25 +17,33 @@ from adagq.experiment import Step
 from adagq.planning import Plan, PlanInput, sweep
 from adagq.report.units import percent, seconds_text, time_word
 
+LOG_SECONDS = 60.0  # where no terminal shows a bar, a line tells at most this often how far a run is
+
 
 @dataclass
 class Forecast:
-    """Seconds left, from the rounds of this run and the runs that are finished."""
+    """Seconds left of `runs` runs, from the rounds that were seen: a resumed run has more behind it than these."""
 
     runs: int
     max_rounds: int
-    _finished: list[tuple[int, float]] = field(default_factory=list)  # rounds and seconds of each run
+    _lengths: list[int] = field(default_factory=list)  # of the runs that have ended, in rounds
+    _rounds: int = 0  # of these runs, as far as seen
+    _seconds: float = 0.0
 
-    def end_run(self, rounds: int, seconds: float) -> None:
-        self._finished.append((rounds, seconds))
+    def end_run(self, round: int, rounds: int, seconds: float) -> None:
+        """Note a run that ended with `round`, after `rounds` in `seconds`."""
+        self._lengths.append(round)
+        self._rounds += rounds
+        self._seconds += seconds
 
-    def seconds_left(self, round: int, seconds: float) -> float:
-        """Return the seconds left when the present run is in `round` after `seconds`."""
-        count = len(self._finished)
-        usual = sum(rounds for rounds, _ in self._finished) / count if count else self.max_rounds
-        here = seconds / round * max(usual - round, 0.25 * round if count else 0)
-        each = sum(spent for _, spent in self._finished) / count if count else seconds + here
-        return here + each * (self.runs - count - 1)
+    def seconds_left(self, round: int, rounds: int, seconds: float) -> float:
+        """Return the seconds left when the present run has come to `round`, after `rounds` in `seconds`."""
+        ended = len(self._lengths)
+        usual = sum(self._lengths) / ended if ended else self.max_rounds
+        pace = seconds / rounds
+        here = pace * max(usual - round, 0.25 * round if ended else 0)
+        each = usual * (self._seconds / self._rounds if ended else pace)
+        return here + each * max(self.runs - ended - 1, 0)
 
 
 def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) -> None:
@@ -47,19 +55,25 @@ def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) ->
     )
     forecast = Forecast(runs, max_rounds)
     last: Step | None = None
-    begun = time.perf_counter()
+    begun = ended = told = time.perf_counter()
+    rounds = 0
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=runs, text="")
         for step in steps:
+            now = time.perf_counter()
             if last is not None and _name(last) != _name(step):
-                forecast.end_run(last.row["round"], time.perf_counter() - begun)
-                begun = time.perf_counter()
+                forecast.end_run(last.row["round"], rounds, ended - begun)
+                begun, rounds = ended, 0
                 progress.advance(bar)
                 console.print(_line(last), highlight=False)
-            last = step
-            left = forecast.seconds_left(step.row["round"], time.perf_counter() - begun)
+            last, ended = step, now
+            rounds += 1
+            left = forecast.seconds_left(step.row["round"], rounds, now - begun)
             text = f"{_state(step)}, about {seconds_text(left)} left"
             progress.update(bar, description=_name(step), text=text)
+            if not console.is_terminal and now - told >= LOG_SECONDS:
+                told = now
+                console.print(f"{_name(step):<24} {text}", highlight=False)
     if last is not None:
         console.print(_line(last), highlight=False)
 

@@ -188,13 +188,13 @@ def fuzz(
 def _run(config: "Config", out: Path, workers: int | None, resume: bool, tensorboard: bool) -> None:
     from rich.console import Console
 
-    from adagq.experiment import run
+    from adagq.experiment import run, runs_left
     from adagq.terminal import show
 
     console = Console(stderr=True)
     steps = run(config, out, workers or len(os.sched_getaffinity(0)), resume)
     try:
-        show(steps, len(config.methods) * config.seeds, config.training.max_rounds, console)
+        show(steps, len(runs_left(config, out)), config.training.max_rounds, console)
     except KeyboardInterrupt:
         console.print(f"stopped; continue with --resume --out {out}", highlight=False)
         raise typer.Exit(130) from None

@@ -32,9 +32,10 @@ def reproduce(
     plan = load(experiments, exhibits, scale, {} if seeds is None else {"seeds": seeds})
     if not show_only:
         console = Console(stderr=True)
+        runs = plan.runs_left(folder)
         steps = run(plan, folder, workers or len(os.sched_getaffinity(0)), resume)
         try:
-            show(steps, plan.runs, plan.max_rounds, console)
+            show(steps, runs, plan.max_rounds, console)
         except KeyboardInterrupt:
             console.print("stopped; continue with the same command and --resume", highlight=False)
             raise typer.Exit(130) from None
