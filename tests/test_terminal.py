@@ -45,7 +45,7 @@ def test_a_log_has_a_line_for_every_run_and_every_minute(monkeypatch: pytest.Mon
     assert [line.split(",")[0] for line in lines] == ["qsgd", "ideal"]
     assert "round 2, 20 %, virtual time 2.00 min" in lines[0]
     monkeypatch.setattr(terminal, "LOG_SECONDS", 0.0)
-    lines = said(Console(file=io.StringIO(), width=100), *rounds)
+    lines = said(Console(file=io.StringIO(), width=40), *rounds)  # a log is as wide as its lines
     assert [line.split(",")[0] for line in lines] == ["qsgd", "qsgd", "qsgd", "ideal", "ideal"]
     assert all("left" in lines[index] for index in (0, 1, 3))
 

@@ -65,7 +65,7 @@ def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) ->
                 forecast.end_run(last.row["round"], rounds, ended - begun)
                 begun, rounds = ended, 0
                 progress.advance(bar)
-                console.print(_line(last), highlight=False)
+                console.print(_line(last), highlight=False, soft_wrap=True)
             last, ended = step, now
             rounds += 1
             left = forecast.seconds_left(step.row["round"], rounds, now - begun)
@@ -73,9 +73,9 @@ def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) ->
             progress.update(bar, description=_name(step), text=text)
             if not console.is_terminal and now - told >= LOG_SECONDS:
                 told = now
-                console.print(f"{_name(step):<24} {text}", highlight=False)
+                console.print(f"{_name(step):<24} {text}", highlight=False, soft_wrap=True)
     if last is not None:
-        console.print(_line(last), highlight=False)
+        console.print(_line(last), highlight=False, soft_wrap=True)
 
 
 def _name(step: Step) -> str:
