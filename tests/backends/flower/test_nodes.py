@@ -11,12 +11,15 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 
 from adagq import fleet as fleets
 from adagq.backends.flower.backend import Nodes
-from adagq.backends.flower.courier import Courier
+from adagq.backends.flower.courier import Courier, Reply
+from adagq.backends.flower.node import NODE
 from adagq.backends.flower.records import STYPE
 from adagq.backends.flower.strategy import NodeSchedule
+from adagq.backends.flower.timing import Timing
 from adagq.backends.processes import open_pool
 from adagq.backends.simulated import Simulated
 from adagq.federation import Closed, Schedule
+from adagq.messages import Update
 from adagq.methods import METHODS, method_of
 from adagq.rounds import federate
 from backends.flower.loopback import LoopbackGrid, late
@@ -99,6 +102,19 @@ def test_seconds_add_up_and_exchanges_are_noted(grid: LoopbackGrid) -> None:
         assert all(line["exchange_seconds"] > 0 for line in nodes.exchanges)
         trained = [line for line in nodes.exchanges if line["upload_bytes"] > 0]
         assert all(line["train_seconds"] > 0 and line["encode_seconds"] > 0 for line in trained)
+
+
+def test_seconds_add_up_where_flower_keeps_the_busiest_node_shortest() -> None:
+    timing = Timing()
+    timing.begin()
+    for client, steps in enumerate((10.0, 4.0, 4.0)):  # of exchanges that last 10 s each: Flower's part is 6 s
+        told = RecordDict({NODE: ConfigRecord({"train-seconds": steps})})
+        timing.measure(1, 1, client, "node", Reply(client, told, "", 0.0, 0.0, 10.0, 0.0), 0)
+    assert timing.own_seconds() == 6.0
+    for client in range(3):
+        update = Update(client, 1, 1, b"", b"", 1, 1.0, 0.0)
+        receipt = timing.settled(timing.receipt(update, 10.0), until_seconds=4.0)
+        assert (receipt.compute_seconds, receipt.waiting_seconds) == (4.0, 0.0)
 
 
 def test_the_model_goes_out_whole_once_and_only_to_those_without_it(grid: LoopbackGrid) -> None:

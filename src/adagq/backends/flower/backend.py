@@ -107,8 +107,9 @@ class Nodes:
 
     def close(self) -> Closing:
         now = time.perf_counter()
-        alone_seconds = max(now - max(self._last_arrival, self._begun), 0.0) + self._carried_seconds
-        server_seconds = alone_seconds + min(self._timing.own_seconds(), now - self._begun)
+        last_arrival = max(self._last_arrival, self._begun)
+        alone_seconds = max(now - last_arrival, 0.0) + self._carried_seconds
+        server_seconds = alone_seconds + min(self._timing.own_seconds(), last_arrival - self._begun)
         round_seconds = now - self._begun + self._carried_seconds
         self._closed, self._carried_seconds = now, 0.0
         until_seconds = round_seconds - server_seconds

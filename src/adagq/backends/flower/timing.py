@@ -149,14 +149,17 @@ class Timing:
     def settled(self, receipt: Receipt, until_seconds: float) -> Receipt:
         """Return the receipt once all have answered and the round is over for the clients.
 
-        Flower's own part is in none of its seconds.
+        Flower's own part is in none of its seconds. Steps of a node that Flower kept shorter than most may
+        not fit beside that part; they are cut to what does, so that a node's seconds and the server's are the round's.
         """
         own_seconds = self.own_seconds()
-        late = max(self._trips[receipt.client].rest_seconds - own_seconds, 0.0)
-        busy_seconds = receipt.download_seconds + receipt.compute_seconds + receipt.upload_seconds + late
+        moved_seconds = receipt.download_seconds + receipt.upload_seconds
+        late_seconds = max(self._trips[receipt.client].rest_seconds - own_seconds, 0.0)
+        compute_seconds = min(receipt.compute_seconds + late_seconds, max(until_seconds - moved_seconds, 0.0))
+        busy_seconds = moved_seconds + compute_seconds
         return replace(
             receipt,
-            compute_seconds=receipt.compute_seconds + late,
+            compute_seconds=compute_seconds,
             waiting_seconds=max(until_seconds - busy_seconds, 0.0),
             arrival_seconds=max(receipt.arrival_seconds - own_seconds, busy_seconds),
         )
