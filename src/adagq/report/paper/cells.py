@@ -49,7 +49,7 @@ class Cell:
     def ratio(self, method: str, rival: str, name: str = "seconds") -> Number:
         """Return the quotient of the two means, over the seeds that both have."""
         own, other = self._per_seed(method, name), self._per_seed(rival, name)
-        both = own.keys() & other.keys()
+        both = sorted(own.keys() & other.keys())
         total = sum(other[seed] for seed in both)
         return sum(own[seed] for seed in both) / total if total else None
 
