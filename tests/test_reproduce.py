@@ -82,6 +82,13 @@ def test_complete_cells_need_no_checkpoint_and_are_left_alone(tmp_path: Path) ->
     (tmp_path / "fig3" / "checkpoint.npz").unlink()  # as in results that were committed
     rows = (tmp_path / "fig3" / "rows.jsonl").read_bytes()
     assert list(reproduce(chosen, tmp_path, resume=True)) == []
+    assert (
+        chosen.runs_left(tmp_path),
+        plan("fig3", seeds=chosen.cells["fig3"].config.seeds + 1).runs_left(tmp_path),
+    ) == (
+        0,
+        len(chosen.cells["fig3"].config.methods),
+    )
     assert (tmp_path / "fig3" / "rows.jsonl").read_bytes() == rows
 
 
