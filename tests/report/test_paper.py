@@ -264,3 +264,11 @@ def test_who_reaches_the_target_with_fewer_seeds_is_not_called_faster(seconds: f
     claim = {"says": "", "kind": "less", "quantity": "seconds", "method": "adagq", "rivals": ["qsgd"]}
     [found] = check_claims([claim], {"0.8": Cell("0.8", summary={"methods": methods})})
     assert found.holds is holds
+
+
+def test_ratios_add_up_by_seed_whatever_the_order_of_a_set() -> None:
+    seconds = {"0": 1e16, "1": 1.0, "2": -1e16}  # another order gives another sum
+    one = {seed: {"reached": True, "seconds": 1.0} for seed in seconds}
+    own = {seed: {"reached": True, "seconds": value} for seed, value in seconds.items()}
+    cell = Cell("0.5", summary={"methods": {"a": {"per_seed": own}, "b": {"per_seed": one}}})
+    assert cell.ratio("a", "b") == sum(seconds.values()) / 3
