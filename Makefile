@@ -27,14 +27,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
-# Numba recompiles a kernel when its own file changes, not when a kernel that it calls in another file does. So the
-# cache goes whenever one of them changed, and is filled again by one process before the tests start several.
+# The cache is filled by one process before the tests start several; which kernels it holds is in its folder's name.
 kernels: $(WARM)  ## Compile the kernels into their cache, if any of them changed
 
 $(WARM): $(INSTALLED) $(wildcard $(KERNELS)/*.py) benchmarks/warm_kernels.py
-	@rm -f $(KERNELS)/__pycache__/*.nbi $(KERNELS)/__pycache__/*.nbc
 	$(BIN)/python benchmarks/warm_kernels.py
-	@touch $@
+	@mkdir -p $(@D) && touch $@
 
 demo: $(WARM)  ## Compare all methods on the embedded data set: a table and a report in runs/
 	$(BIN)/adagq compare
@@ -66,8 +64,7 @@ netbench: $(WARM)  ## Measure real slow links on this machine (network namespace
 	$(BIN)/python benchmarks/netbench/run.py
 
 clean-kernels:  ## Delete compiled kernels
-	find src -name '*.nbi' -delete -o -name '*.nbc' -delete
-	rm -f $(WARM)
+	rm -rf $(KERNELS)/__pycache__/kernels-* $(WARM)
 
 clean: clean-kernels  ## Delete everything that make made, runs/ excepted
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +

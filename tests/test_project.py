@@ -6,8 +6,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import adagq
+from adagq.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [path.relative_to(ROOT).as_posix() for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
@@ -26,6 +30,32 @@ def test_the_readme_runs():
     assert result.failed == 0
 
 
+def test_the_readme_shows_the_example_as_it_is():
+    example = (ROOT / "examples" / "compare.py").read_text("utf-8").partition('"""\n\n')[2].strip()
+    assert example in (ROOT / "README.md").read_text("utf-8")
+
+
+def commands():
+    """The commands that the README shows, without their comments."""
+    lines = re.findall(r"^    (adagq .+)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    return [line.partition("#")[0].split() for line in lines]
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_commands_of_the_readme_are_understood(command):
+    """Every command and option exists; nothing is run."""
+    tree = typer.main.get_command(app)
+    words = command[1:]
+    while hasattr(tree, "commands"):
+        tree = tree.commands[words.pop(0)]
+    tree.make_context(command[-1], list(words))
+
+
+def test_the_citation_names_this_version():
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"version: {adagq.__version__}\n" in citation
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / page).read_text("utf-8"))
@@ -37,6 +67,11 @@ def test_pins_cover_every_requirement():
     required = [Requirement(text) for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]]
     pinned = pins()
     for requirement in required:
+        if requirement.name == project["name"]:  # extras of its own
+            required += [
+                Requirement(text) for name in requirement.extras for text in project["optional-dependencies"][name]
+            ]
+            continue
         assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
 
 

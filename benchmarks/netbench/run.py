@@ -22,14 +22,15 @@ from typing import Any
 import numpy as np
 from namespaces import ADDRESS, LINK, namespaces, node_namespace
 
-from adagq.backends.flower.links import Link
-from adagq.deployment.federation import HOST, Federation
-from adagq.errors import AdagqError
+from adagq.core.errors import AdagqError
+from adagq.flower.link_rates import Link
+from adagq.flower.local.cluster import HOST, Federation
 
 APP = Path(__file__).parent / "app"
 UPLINKS_MBPS = (5.0, 8.0, 12.0, 20.0)
 DOWNLINK_MBPS = 70.0
 METHODS = ("fedavg", "qsgd", "adagq", "adagq-fit")
+FLOWERS_OWN = "flower-fedavg"
 LONGEST_SECONDS = 1800.0  # of one method
 
 
@@ -54,7 +55,7 @@ def measure(federation: Federation, method: str, rounds: int, out: Path, data: P
         raise AdagqError(f"{method} did not finish: {federation.tail('run')}")
     figures = json.loads((out / "rounds.json").read_text("utf-8"))
     figures["command_seconds"] = time.perf_counter() - begun
-    if method != "flower-fedavg":
+    if method != FLOWERS_OWN:
         figures |= summarised(list(lines(out / "rows.jsonl")), list(lines(out / "exchanges.jsonl")))
     return figures
 
@@ -128,6 +129,16 @@ def digits(path: Path) -> Path:
     return path
 
 
+def save(figures: dict[str, Any], given: argparse.Namespace, method: str) -> None:
+    """Write and print the figures of one method."""
+    figures |= {"exchanges": given.exchanges, "load_after": os.getloadavg()[0], "cores": os.cpu_count()}
+    figures |= {"machine": platform.machine(), "links": "loopback" if given.loopback else "tbf"}
+    name = f"{'loopback-' if given.loopback else ''}{method}.json"
+    (given.save / name).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    median, total = statistics.median(figures["round_seconds"]), sum(figures["round_seconds"])
+    print(f"{method}: median round {median:.1f} s, all {total:.1f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=6)
@@ -145,17 +156,15 @@ def main() -> None:
         data = digits(folder / "digits.npz")
         with nullcontext() if given.loopback else namespaces(UPLINKS_MBPS, DOWNLINK_MBPS):
             kind = Federation if given.loopback else Namespaced
-            with kind(nodes, folder / "flower", host=HOST if given.loopback else ADDRESS) as federation:
-                for method in given.methods.split(","):
-                    load = os.getloadavg()[0]
-                    out = folder / method
-                    figures = measure(federation, method, given.rounds, out, data, given.exchanges)
-                    figures |= {"exchanges": given.exchanges, "load_before": load, "cores": os.cpu_count()}
-                    figures |= {"machine": platform.machine(), "links": "loopback" if given.loopback else "tbf"}
-                    name = f"{'loopback-' if given.loopback else ''}{method}.json"
-                    (given.save / name).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-                    median, total = statistics.median(figures["round_seconds"]), sum(figures["round_seconds"])
-                    print(f"{method}: median round {median:.1f} s, all {total:.1f} s", flush=True)
+            host = HOST if given.loopback else ADDRESS
+            for plain in (False, True):  # Flower's own FedAvg has Flower's own nodes
+                methods = [method for method in given.methods.split(",") if (method == FLOWERS_OWN) == plain]
+                if not methods:
+                    continue
+                with kind(nodes, folder / f"flower-{plain}", host=host, plain=plain) as federation:
+                    for method in methods:
+                        figures = measure(federation, method, given.rounds, folder / method, data, given.exchanges)
+                        save(figures, given, method)
         if all((given.save / f"{method}.json").is_file() for method in METHODS):
             text = json.dumps(predicted(given.save), indent=2) + "\n"
             (given.save / "links.json").write_text(text, "utf-8")

@@ -4,13 +4,31 @@ from pathlib import Path
 
 import numpy as np
 
-from adagq.codecs import QSGD, Codec, Float16, Float32, SignSGD, TernGrad, TopK
+from adagq.codecs import (
+    QSGD,
+    STC,
+    Cocktail,
+    Codec,
+    Eden,
+    FedDQ,
+    Float16,
+    Float32,
+    OneBit,
+    PowerSGD,
+    SignSGD,
+    TernGrad,
+    TopK,
+    Wangni,
+)
+from adagq.core.vectors import Layout, Tensor
 
 FOLDER = Path(__file__).parent / "golden"
 HASHES = FOLDER / "decoded.json"  # name -> SHA-256 of the decoded float32 numbers
 SEED = 20_260_701
 
 SIZES = {"short": [1, 0, 499], "falling": [1000, 2048, 2952], "long": [2**18], "far": [300_000], "huge": [5, 600]}
+SIZES["matrices"] = [12 * 30, 7, 5 * 4 * 6]
+SHAPES = {"matrices": [(12, 30), (7,), (5, 4, 6)]}  # of kinds whose tensors are more than a length
 
 
 def vector(kind: str) -> np.ndarray:
@@ -29,6 +47,13 @@ def vector(kind: str) -> np.ndarray:
     return x.astype(np.float32)
 
 
+def layout(kind: str) -> Layout | list[int]:
+    """The tensors' sizes, or their shapes where these are recorded."""
+    if kind not in SHAPES:
+        return SIZES[kind]
+    return Layout(tuple(Tensor(f"t{k}", shape, "float32", False) for k, shape in enumerate(SHAPES[kind])))
+
+
 CASES: dict[str, tuple[Codec, str]] = {
     "float32": (Float32(), "short"),
     "float16": (Float16(), "short"),
@@ -41,6 +66,8 @@ CASES: dict[str, tuple[Codec, str]] = {
     "topk-coded": (TopK(0.05, "float32", "coded"), "falling"),
     "topk-coded-half": (TopK(0.01, "float16", "coded"), "huge"),
     "topk-far": (TopK(1e-5, "float16", "coded"), "far"),
+    "stc": (STC(0.05), "falling"),
+    "stc-far": (STC(1e-5), "far"),
     "qsgd-fixed-stochastic-1": (QSGD(1, "vector", "max", "stochastic", "fixed"), "falling"),
     "qsgd-fixed-dither-9": (QSGD(200, "tensor", "l2", "dither", "fixed"), "falling"),
     "qsgd-fixed-stochastic-17": (QSGD(65535, 100, "max", "stochastic", "fixed"), "short"),
@@ -52,9 +79,17 @@ CASES: dict[str, tuple[Codec, str]] = {
     "qsgd-entropy-raw-bits-dither": (QSGD(30000, 512, "max", "dither", "entropy"), "falling"),
     "qsgd-entropy-rare": (QSGD(1, "vector", "l2", "stochastic", "entropy"), "long"),
     "qsgd-entropy-sparse": (QSGD(16, "vector", "l2", "dither", "entropy"), "long"),
+    "onebit": (OneBit("tensor"), "falling"),
+    "eden-1": (Eden(1), "falling"),
+    "eden-3": (Eden(3), "short"),
+    "wangni": (Wangni(0.05), "falling"),
+    "cocktail": (Cocktail(0.5, 0.2, 4), "falling"),
+    "powersgd": (PowerSGD(2), "matrices"),
+    "feddq": (FedDQ(0.01), "falling"),
+    "powersgd-half": (PowerSGD(1, "float16"), "matrices"),
 }
 
 
 def encoded(name: str) -> bytes:
     codec, kind = CASES[name]
-    return codec.encode(vector(kind), seed=SEED, layout=SIZES[kind])
+    return codec.encode(vector(kind), seed=SEED, layout=layout(kind))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from adagq.codecs import decode, fuzzing
-from adagq.codecs.decoding import ADDERS
-from adagq.errors import PayloadError
+from adagq.codecs.registry import entries
+from adagq.core.errors import PayloadError
 
 PAYLOADS = 110_000
 
@@ -22,7 +22,7 @@ def test_only_payload_errors_come_out(report: fuzzing.FuzzReport) -> None:
 
 
 def test_every_codec_meets_every_mutation_and_forgeries_reach_the_decoders(report: fuzzing.FuzzReport) -> None:
-    codecs = {name for name, _ in ADDERS.values()}
+    codecs = {entry.kind for entry in entries() if entry.tag}
     assert set(report.tallies) == {(codec, mutation) for codec in codecs for mutation in fuzzing.MUTATIONS}
     for (codec, mutation), tally in report.tallies.items():
         assert tally.accepted + tally.refused > 50, (codec, mutation)

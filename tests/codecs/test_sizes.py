@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from codec_cases import KINDS, million
 
-from adagq.codecs import QSGD, TopK, decode
+from adagq.codecs import QSGD, STC, TopK, decode
 from adagq.codecs.wire import parse
 
 ENTROPY_LEVELS = (1, 2, 3, 5, 7, 15, 31, 63, 127, 255, 511, 1023, 4095, 16383, 65535)
@@ -124,3 +124,16 @@ def test_top_k_indices_near_the_number_of_subsets(fraction: float) -> None:
     index_bits = 8 * len(codec.encode(x)) - 32 * k
     print(f"{fraction}: {index_bits / subsets:.4f} of log2 C(d, k)")
     assert index_bits <= 1.03 * subsets + 8 * 160
+
+
+@pytest.mark.parametrize("budget_bytes", [300, 1_000, 10_000, 20_000])
+def test_stc_fills_its_budget_with_entries(budget_bytes: int) -> None:
+    vector = np.random.default_rng(0).standard_normal(200_000).astype(np.float32)
+    payload = STC().fitted(vector, budget_bytes).encode(vector)
+    assert 0.85 * budget_bytes < len(payload) <= budget_bytes
+
+
+def test_stc_at_a_four_hundredth_takes_three_hundredths_of_a_bit() -> None:
+    vector = np.random.default_rng(0).standard_normal(1_000_000).astype(np.float32)
+    entropy = 0.0277 * vector.size / 8  # of the places, and a sign bit an entry
+    assert entropy < len(STC(1 / 400).encode(vector)) < entropy + 200

@@ -9,7 +9,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from codec_cases import CODECS, SIZES, layered, name, scales_of
+from codec_cases import CODECS, name, scales_of
+from contract import SIZES, layered
 
 from adagq.codecs import QSGD, Codec, Float32, TernGrad, decode
 

@@ -5,27 +5,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from codec_cases import SIZES, layered
+from contract import SIZES, layered
+from forging import changed, framed
 
 from adagq.codecs import QSGD, Float16, Float32, PayloadError, SignSGD, TopK, decode, decode_into, inspect
-from adagq.codecs.wire import HEADER, MAX_SECTIONS, checksum, frame_size, parse
+from adagq.codecs.wire import HEADER, MAX_SECTIONS, frame_size, parse
 
 PAYLOAD = QSGD(7, "tensor").encode(layered(), seed=7, layout=SIZES)
-
-
-def sealed(payload: bytes | bytearray) -> bytes:
-    return bytes(payload[:8]) + struct.pack("<Q", checksum(bytes(payload))) + bytes(payload[16:])
-
-
-def changed(payload: bytes, at: int, value: bytes) -> bytes:
-    return sealed(payload[:at] + value + payload[at + len(value) :])
-
-
-def framed(tag: int, elements: int, sections: list[bytes], knobs: bytes = b"", flags: int = 0) -> bytes:
-    """Write a frame as the drawing in `adagq.codecs.wire` has it, by hand."""
-    out = struct.pack("<3sBBBHQQQ16s", b"AGQ", 1, tag, flags, len(sections), 0, elements, 5, knobs.ljust(16, b"\0"))
-    out += struct.pack(f"<{len(sections)}I", *map(len, sections))
-    return sealed(out + b"".join(s + bytes(-len(s) % 4) for s in sections))
 
 
 def test_the_drawing_is_the_frame() -> None:

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adagq.codecs import QSGD
 from adagq.control import AdaGQ, Fixed, NormOnly
-from adagq.errors import ConfigError
-from adagq.messages import Facts, Receipt, Report
+from adagq.core.errors import ConfigError
+from adagq.core.messages import Facts, Receipt, Report
 
 NAN = math.nan
+CODEC = QSGD()
 CURVE = tuple((b + 1) * 1000.0 for b in range(1, 17))  # fixed packing: b magnitude bits and a sign
 
 
@@ -38,6 +40,18 @@ def receipt(client, compute, upload, levels=255, download=0.0, rates=CURVE, roun
     )
 
 
+def chosen(controller, state, cohort):
+    """Return the levels that each client of the cohort is to use."""
+    return {client: choice.codec.levels for client, choice in controller.choose(state, cohort, CODEC).items()}
+
+
+def probed(controller, state, cohort):
+    """Return the pairs of levels that are probed with."""
+    return {
+        client: (one.levels, other.levels) for client, (one, other) in controller.probe(state, cohort, CODEC).items()
+    }
+
+
 def first(controller, clients=2):
     return controller.observe(controller.init(clients), Facts(1, (), (), NAN, 0.0))
 
@@ -55,10 +69,10 @@ def second(controller, before, after, probe, norm=1.0, server_seconds=0.0, clien
 
 def test_the_first_round_gives_everyone_s0_and_asks_for_no_probe():
     controller = AdaGQ(levels=200)
-    assert controller.probe(controller.init(3), [0, 1, 2])[1].levels is None
+    assert controller.probe(controller.init(3), [0, 1, 2], CODEC) == {}
     state = first(controller, 3)
-    assert {choice.levels for choice in controller.choose(state, [0, 1, 2]).values()} == {200}
-    assert controller.probe(state, [0, 1, 2])[2].levels == (200, 100)
+    assert chosen(controller, state, [0, 1, 2]) == {0: 200, 1: 200, 2: 200}
+    assert probed(controller, state, [0, 1, 2])[2] == (200, 100)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +117,7 @@ def test_a_norm_without_a_logarithm_leaves_s_unchanged(norm):
 
 def test_at_the_floor_the_probe_is_above_and_the_sign_turns():
     controller = AdaGQ(levels=1.0)
-    assert controller.probe(first(controller), [0, 1])[0].levels == (1, 2)
+    assert probed(controller, first(controller), [0, 1])[0] == (1, 2)
     # b = 1 and b' = 2: T = 20, curve: T' = 11 + 9 * 3/2 = 24.5.
     # R' = (2.0 - 1.0) / 24.5 > R = (2.0 - 1.8) / 20: more levels pay, double.
     assert second(controller, 2.0, 1.8, 1.0).mean_levels == 2.0
@@ -130,13 +144,12 @@ def test_levels_follow_equal_finishing_times():
     controller = AdaGQ(levels=35, rates="paper", adaptive=False)
     receipts = (receipt(0, 10.0, 8.0), receipt(1, 10.0, 16.0))
     state = controller.observe(first(controller), Facts(2, (), receipts, 1.0, 0.0))
-    choices = controller.choose(state, [0, 1])
-    assert [choices[i].levels for i in (0, 1)] == [63, 7]  # mean 35
+    assert chosen(controller, state, [0, 1]) == {0: 63, 1: 7}  # mean 35
     # By the curve (b + 1): 8/9 s and 16/9 s a unit. tau = 10 + 56/9: (63 + 7) / 2 needs b + 1 = 7 and 4 (too
     # late: 64/9 s); b + 1 = 7 and 3 is (63 + 3) / 2 = 33, the nearest.
     controller = AdaGQ(levels=35, rates="curve", adaptive=False)
-    choices = controller.choose(controller.observe(first(controller), Facts(2, (), receipts, 1.0, 0.0)), [0, 1])
-    assert [choices[i].levels for i in (0, 1)] == [63, 3]
+    state = controller.observe(first(controller), Facts(2, (), receipts, 1.0, 0.0))
+    assert chosen(controller, state, [0, 1]) == {0: 63, 1: 3}
 
 
 def test_compute_seconds_are_the_mean_of_all_rounds_and_upload_seconds_the_last():
@@ -145,27 +158,27 @@ def test_compute_seconds_are_the_mean_of_all_rounds_and_upload_seconds_the_last(
     for round, compute, upload in ((2, 8.0, 99.0), (3, 12.0, 16.0)):
         receipts = (receipt(0, 10.0, 8.0), receipt(1, compute, upload))
         state = controller.observe(state, Facts(round, (), receipts, 1.0, 0.0))
-    assert [c.levels for c in controller.choose(state, [0, 1]).values()] == [63, 7]
+    assert chosen(controller, state, [0, 1]) == {0: 63, 1: 7}
 
 
 def test_someone_new_gets_the_median():
     controller = AdaGQ(levels=35, rates="paper", adaptive=False)
     receipts = tuple(receipt(i, 10.0, 8.0 * (i + 1)) for i in range(3))
     state = controller.observe(first(controller, 4), Facts(2, (), receipts, 1.0, 0.0))
-    choices = controller.choose(state, [0, 1, 2, 3])
+    choices = controller.choose(state, [0, 1, 2, 3], CODEC)
     assert choices[3] == choices[1]
-    assert set(controller.choose(state, [1, 3, 77])) == {1, 3, 77}  # a node that nobody announced
+    assert set(controller.choose(state, [1, 3, 77], CODEC)) == {1, 3, 77}  # a node that nobody announced
 
 
 def test_the_switches_ablate():
     assert second(AdaGQ(adaptive=False), 2.0, 1.8, 1.8).mean_levels == 255.0
     controller = AdaGQ(adaptive=False)
-    assert controller.probe(first(controller), [0])[0].levels is None
+    assert controller.probe(first(controller), [0], CODEC) == {}
     controller = AdaGQ(heterogeneous=False)
     state = second(controller, 2.0, 1.8, 1.8)
     assert state.mean_levels == 127.5
-    assert {c.levels for c in controller.choose(state, [0, 1]).values()} == {127}
-    assert controller.probe(state, [0, 1])[1].levels == (127, 63)
+    assert chosen(controller, state, [0, 1]) == {0: 127, 1: 127}
+    assert probed(controller, state, [0, 1])[1] == (127, 63)
 
 
 def test_bad_replies_are_left_out_one_by_one():
@@ -191,7 +204,7 @@ def test_bad_replies_are_left_out_one_by_one():
     state = controller.observe(first(controller, 4), facts)
     assert state.mean_levels == good.mean_levels
     assert state.history.compute_rounds.tolist() == [1, 0, 0, 1]
-    assert all(1 <= c.levels <= 65535 for c in controller.choose(state, range(4)).values())
+    assert all(1 <= levels <= 65535 for levels in chosen(controller, state, range(4)).values())
 
 
 anything = st.floats(allow_nan=True, allow_infinity=True, width=64)
@@ -218,9 +231,8 @@ def test_no_reply_makes_the_state_nan_negative_or_stuck(rounds, curve):
     for round, (reports, receipts, norm, server_seconds) in enumerate(rounds, start=1):
         state = controller.observe(state, Facts(round, tuple(reports), tuple(receipts), norm, server_seconds))
         assert 1.0 <= state.mean_levels <= 65535.0
-        choices = controller.choose(state, range(5))
-        assert all(1 <= choice.levels <= 65535 for choice in choices.values())
-        assert all(min(p.levels) >= 1 for p in controller.probe(state, range(5)).values())
+        assert all(1 <= levels <= 65535 for levels in chosen(controller, state, range(5)).values())
+        assert all(min(pair) >= 1 for pair in probed(controller, state, range(5)).values())
         json.dumps(state.to_json(), allow_nan=False)
     # Good replies move it again.
     facts = Facts(99, (report(0, 2.0, 1.8, 1.0),), (receipt(0, 10.0, 9.0),), 1.0, 0.0)
@@ -241,8 +253,8 @@ def test_states_survive_json_exactly():
             text = json.dumps(state.to_json(), allow_nan=False)
             again = controller.from_json(json.loads(text))
             assert json.dumps(again.to_json()) == text
-            assert controller.choose(again, [0, 1, 2]) == controller.choose(state, [0, 1, 2])
-            assert controller.probe(again, [0, 1, 2]) == controller.probe(state, [0, 1, 2])
+            assert controller.choose(again, [0, 1, 2], CODEC) == controller.choose(state, [0, 1, 2], CODEC)
+            assert controller.probe(again, [0, 1, 2], CODEC) == controller.probe(state, [0, 1, 2], CODEC)
         after = controller.observe(state, facts[-1]).to_json()
         assert controller.observe(again, facts[-1]).to_json() == after
 

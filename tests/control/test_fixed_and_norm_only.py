@@ -4,9 +4,10 @@ import math
 
 import pytest
 
+from adagq.codecs import QSGD, Float32
 from adagq.control import Fixed, NormOnly
-from adagq.errors import ConfigError
-from adagq.messages import Facts
+from adagq.core.errors import ConfigError
+from adagq.core.messages import Facts
 
 
 def norms(controller, values):
@@ -19,8 +20,9 @@ def norms(controller, values):
 def test_fixed_is_fixed():
     controller = Fixed(levels=127)
     state = norms(controller, [math.nan, 1.0, 2.0])
-    assert controller.choose(state, [3, 5])[5].levels == 127
-    assert controller.probe(state, [3])[3].levels is None
+    assert controller.choose(state, [3, 5], QSGD())[5].codec.levels == 127
+    assert controller.choose(state, [3], Float32())[3].codec == Float32()  # has no levels: stays as it is
+    assert controller.probe(state, [3], QSGD()) == {}
     with pytest.raises(ConfigError, match="levels = -1"):
         Fixed(levels=-1)
 
@@ -41,7 +43,7 @@ def test_norm_only_follows_the_logarithm_of_the_norm(values, gain, expected):
     controller = NormOnly(gain=gain)
     state = norms(controller, values)
     assert state.levels == pytest.approx(expected, abs=1e-12)
-    assert controller.choose(state, [0])[0].levels == round(expected)
+    assert controller.choose(state, [0], QSGD())[0].codec.levels == round(expected)
 
 
 def test_norm_only_checks_its_settings():

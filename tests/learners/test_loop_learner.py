@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from adagq.errors import ConfigError, DataError
+from adagq.core.errors import ConfigError, DataError
 from adagq.learners import FlatModule, LoopLearner
 
 

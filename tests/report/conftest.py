@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from made_up import rows_and_ledger, write_run
 
 Lines = list[dict[str, Any]]

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from made_up import rows_and_ledger, write_run
 
 from adagq.report import write_report
-from adagq.report.incidents import clients, counts
+from adagq.report.incidents import client_incidents, incident_counts
+from made_up import rows_and_ledger, write_run
 
 
 @pytest.fixture
@@ -36,6 +36,6 @@ def test_counts_and_reasons_are_shown(flaky: Path) -> None:
 def test_nothing_is_shown_where_nothing_happened(tmp_path: Path) -> None:
     rows, ledger = rows_and_ledger(["fedavg"], seeds=1, rounds=3)
     write_run(tmp_path, rows, ledger)
-    assert counts(rows) == []
-    assert clients(tmp_path) == []
+    assert incident_counts(rows) == []
+    assert client_incidents(tmp_path) == []
     assert "Who failed" not in write_report(tmp_path, figures=False).read_text()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, missing
-from made_up import rows_and_ledger, write_run
 
 from adagq.report import write_report
+from made_up import rows_and_ledger, write_run
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "-")
 
@@ -79,6 +79,47 @@ def test_it_answers_to_mouse_keys_and_buttons(browser: Browser, page: Path) -> N
     assert browser.run("return document.documentElement.dataset.theme") == "dark"
     assert browser.run(COLLISIONS) == []
     assert browser.console() == []
+
+
+COVERED = """return [...document.querySelectorAll('#split svg, #bytes svg')].flatMap((figure) => {
+  const bars = [...figure.querySelectorAll('.part')].map((bar) => bar.getBoundingClientRect());
+  return [...figure.querySelectorAll('text:not(.soft)')].filter((text) => {
+    const box = text.getBoundingClientRect();
+    return bars.some((bar) => bar.width > 1 && box.left < bar.right - 1 && bar.left < box.right - 1
+      && box.top < bar.bottom - 3 && bar.top < box.bottom - 3);
+  }).map((text) => text.textContent);
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 390, 820, 1280])
+def test_no_label_lies_on_a_bar(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width=width)
+    assert browser.run(COVERED) == []
+
+
+def test_accuracy_over_data_and_rounds(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    for place, title in enumerate(("virtual time", "data per client, both ways", "rounds"), start=1):
+        browser.run(f"document.querySelector('#accuracy-over button:nth-child({place})').click()")
+        assert browser.run("return document.getElementById('accuracy-title').textContent") == f"Accuracy over {title}"
+        assert browser.run("return document.querySelectorAll('#accuracy .curve').length") == 8
+        assert browser.run(COLLISIONS) == []
+        assert browser.run(CUT) == []
+        browser.run("document.querySelector('#accuracy-scale button:last-child').click()")
+        assert browser.run("return document.querySelectorAll('#accuracy .tick').length") >= 4
+    assert browser.console() == []
+
+
+def test_one_seed_shows_its_measured_points(browser: Browser, tmp_path: Path) -> None:
+    rows, ledger = rows_and_ledger(("fedavg", "qsgd"), seeds=1, rounds=12)
+    browser.open(write_report(write_run(tmp_path, rows, ledger), figures=False))
+    assert browser.run("return document.querySelectorAll('#accuracy .measured').length") == 24
+    browser.run("""const plot = document.querySelector('#accuracy-plot svg');
+      const dot = document.querySelectorAll('#accuracy .measured')[5].getBoundingClientRect();
+      plot.dispatchEvent(new PointerEvent('pointermove', { clientX: dot.right, clientY: dot.top }))""")
+    tip = browser.run("return document.getElementById('tip').textContent")
+    first = sorted((row for row in rows if row["round"] == 6), key=lambda row: row["seconds"])
+    assert any(f"{100 * row['accuracy']:.1f}" in tip for row in first)
 
 
 def test_labels_of_the_logarithmic_axis(browser: Browser, page: Path) -> None:

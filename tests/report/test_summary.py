@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from made_up import rows_and_ledger
 
-from adagq.errors import ConfigError
+from adagq.core.errors import ConfigError
 from adagq.report import summarize
 from adagq.report.headline import headline, runner_up
+from made_up import rows_and_ledger
 
 Lines = list[dict[str, Any]]
 
@@ -30,6 +30,16 @@ def row(method: str, seed: int, number: int, seconds: float, accuracy: float | N
         "waiting_seconds": 1.5,
         "server_seconds": 0.5,
     }
+
+
+def test_a_server_optimizer_has_its_own_reference() -> None:
+    paces = {"fedavg": 20.0, "qsgd": 12.0, "qsgd+nesterov": 9.0, "ideal": 8.0, "ideal+nesterov": 6.0}
+    rows = [row(method, 0, n, n * pace, 0.9) for method, pace in paces.items() for n in (1, 2)]
+    summary = summarize(rows, 0.8)
+    taxes = {name: record["tax"]["mean"] for name, record in summary["methods"].items()}
+    assert taxes == {"qsgd+nesterov": 1.5, "qsgd": 1.5, "fedavg": 2.5, "ideal+nesterov": 1.0, "ideal": 1.0}
+    assert list(summary["methods"])[-2:] == ["ideal+nesterov", "ideal"]
+    assert headline(summary).startswith("qsgd+nesterov reaches 80 % accuracy in 9.0")
 
 
 def few_rows() -> Lines:

@@ -5,10 +5,10 @@ import io
 from typing import Any
 
 import pytest
-from made_up import rows_and_ledger
 from rich.console import Console
 
 from adagq.report import summarize, summary_table, units
+from made_up import rows_and_ledger
 
 Lines = list[dict[str, Any]]
 
@@ -40,6 +40,17 @@ def test_one_seed_has_no_deviation() -> None:
     text = text_of(summarize(rows_and_ledger(("qsgd",), seeds=1)[0], 0.85), width=200)
     assert "±" not in text
     assert "one seed" in text
+
+
+def test_a_deployment_shows_the_servers_part_so_that_the_columns_add_up() -> None:
+    rows = rows_and_ledger(("adagq-fit",), seeds=1)[0]
+    assert "server" not in text_of(summarize(rows, 0.85)).partition("Data per client")[0]
+    for row in rows:
+        row |= {"clock": "measured", "server_seconds": 30.0}
+    text = text_of(summarize(rows, 0.85))
+    assert "server" in text.partition("Data per client")[0]
+    assert "server's own time" not in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import rows_and_ledger, write_run
 
-from adagq.errors import CheckpointError, ConfigError
+from adagq.core.errors import CheckpointError, ConfigError
 from adagq.report import plan_heatmap, write_report, write_tensorboard
 from adagq.report.run import load
-from adagq.report.series import BINS, CLIENTS, heats, timelines
+from adagq.report.series import BINS, CLIENTS, heat_maps, round_timelines
+from made_up import rows_and_ledger, write_run
 
 Lines = list[dict[str, Any]]
 FIGURES = ("accuracy", "time_split", "bytes", "levels", "timeline")
@@ -30,6 +30,20 @@ def test_all_files_of_a_run(run_dir: Path) -> None:
     assert summary["run"]["task"] == "digits, mlp, sigma_d 0.5"
     assert summary["run"]["fleet"] == "uplink 5–20 Mbit/s, downlink 70 Mbit/s, 14–17 s per epoch"
     assert not list(run_dir.rglob(".*"))  # no drafts left
+
+
+def test_the_page_says_things_once_and_in_order(run_dir: Path, tmp_path: Path) -> None:
+    page = write_report(run_dir, figures=False).read_text()
+    body = page.partition("<body>")[2].partition("<script")[0].partition("config.toml</summary>")[0]
+    visible = re.sub(r"href=\"[^\"]+\"", "", body)
+    assert visible.count("payload_scale") == 1
+    assert "<b>Seeds</b> 0, 1, 2" in page
+    order = re.findall(r'<th scope="row"><i[^>]*></i>([\w-]+)', page)
+    assert order[0] == "adagq-fit"
+    assert order[-2:] == ["topk", "ideal"]  # missed, and the reference
+    assert "time over that of the same fleet with free links" in page
+    one = write_run(tmp_path / "one", *rows_and_ledger(("fedavg", "ideal"), seeds=1, rounds=40))
+    assert "<b>Seed</b> 0<" in write_report(one, figures=False).read_text()
 
 
 def test_rebuilding_gives_the_same_bytes(run_dir: Path) -> None:
@@ -62,15 +76,15 @@ def test_names_cannot_break_out_of_the_page(tmp_path: Path) -> None:
 
 def test_many_clients_and_rounds_are_thinned(tmp_path: Path) -> None:
     run = load(write_run(tmp_path, *rows_and_ledger(("adagq-fit",), seeds=1, rounds=250, clients=90)))
-    heat = heats(run)["adagq-fit"]
+    heat = heat_maps(run)["adagq-fit"]
     assert heat.values["levels"].shape == (CLIENTS, BINS)
     assert np.isfinite(heat.values["levels"]).all()
-    assert [line.seconds.shape for line in timelines(run, 0.85)["adagq-fit"]] == [(CLIENTS, 4)] * 3
+    assert [line.seconds.shape for line in round_timelines(run, 0.85)["adagq-fit"]] == [(CLIENTS, 4)] * 3
 
 
 def test_clients_are_ordered_from_the_slowest_uplink(run_dir: Path) -> None:
     run = load(run_dir)
-    first = heats(run)["fedavg"].clients
+    first = heat_maps(run)["fedavg"].clients
     table = run.ledger["fedavg"]
     seconds = {int(client): value for client, value in zip(table["client"], table["upload_seconds"], strict=True)}
     assert first == sorted(seconds, key=lambda client: -seconds[client])
@@ -81,7 +95,7 @@ def test_partial_participation_leaves_gaps(tmp_path: Path) -> None:
     ledger = [line for line in ledger if (line["client"] + line["round"]) % 2]
     run_dir = write_run(tmp_path, rows, ledger)
     write_report(run_dir)
-    assert np.isnan(heats(load(run_dir))["adagq"].values["levels"]).mean() == pytest.approx(0.5)
+    assert np.isnan(heat_maps(load(run_dir))["adagq"].values["levels"]).mean() == pytest.approx(0.5)
 
 
 def test_no_ledger_no_accuracy_no_config(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from adagq.benchmarks.rivals import missing, rivals_table
 from adagq.codecs import QSGD, Codec, Float16, Float32, SignSGD, TernGrad, TopK, decode, decode_into
-from adagq.seeds import generator
-from adagq.vectors import FloatVector
+from adagq.core.errors import ConfigError
+from adagq.core.seeds import generator
+from adagq.core.vectors import FloatVector
 
 RESNET18 = 11_173_962  # parameters of ResNet-18 in its 32x32 form
 LAYERS = tuple(int(n) for n in np.geomspace(64, 2_000_000, 24))  # sizes of the layered vector's tensors
@@ -49,10 +51,10 @@ def layered(size: int) -> FloatVector:
 
 
 def real_update(size: int) -> FloatVector:
-    """What a width-16 ResNet-18 learns on digits in one local epoch (about 0.7 M elements, whatever `size`)."""
-    from adagq.learners import TaskSpec
+    """What a width-16 ResNet-18 learns on digits in one local epoch (about 0.7 M elements at any `size`)."""
+    from adagq.learners import LearningTask
 
-    population = TaskSpec(model="resnet18", width=16, clients=4).build()
+    population = LearningTask(model="resnet18", width=16, clients=4).build()
     learner = population.learner(0)
     learner.load(*population.initial(1))
     before, _ = learner.dump()
@@ -160,10 +162,14 @@ def marked(value: float, limit: float) -> str:
     return text if not limit else f"[green]{text}[/]" if value <= limit else f"[red]{text}[/] > {limit:g}"
 
 
-def run(elements: int = RESNET18, repeats: int = 9) -> None:
-    """Measure and print every table."""
+def run(elements: int = RESNET18, repeats: int = 9, rivals: bool = False) -> None:
+    """Measure and print every table; with `rivals` that of other entropy coders first."""
     console = Console()
     x = normal(elements)
+    if rivals:
+        if absent := missing():
+            raise ConfigError(f"--rivals: not installed: {', '.join(absent)}; pip install {' '.join(absent)}")
+        console.print(rivals_table(x, repeats=3))
     table = Table(title=f"Speed, {elements:,} normal float32: times / memcpy of the vector, one thread, warm buffers")
     for heading in ("codec", "encode", "decode_into", "bits per parameter"):
         table.add_column(heading, justify="left" if heading == "codec" else "right")

@@ -8,6 +8,7 @@ warm-up.
 """
 
 import os
+import resource
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ from rich.table import Table
 
 from adagq.benchmarks.codecs import layered, marked
 from adagq.codecs import QSGD, Codec, Float32
-from adagq.messages import Update
-from adagq.seeds import generator
-from adagq.server import Aggregate
-from adagq.vectors import FloatVector, Layout
+from adagq.core.machine import cores
+from adagq.core.messages import Update
+from adagq.core.seeds import generator
+from adagq.core.vectors import FloatVector, Layout
+from adagq.server.aggregate import Aggregate
 
 ELEMENTS = 1_000_000
 DIFFERENT = 64  # updates that are cycled: together larger than the caches
@@ -87,20 +89,23 @@ def measure(updates: Sequence[Update], elements: int, count: int, threads: int) 
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process takes now."""
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * PAGE_BYTES
+    """Return the memory that this process takes now; without /proc (macOS) the most that it ever took."""
+    try:
+        return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * PAGE_BYTES
+    except FileNotFoundError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def run(counts: Sequence[int] = (1_000, 10_000), elements: int = ELEMENTS) -> None:
     """Measure and print one table a number of updates: on one thread and on all cores."""
-    cores, like = len(os.sched_getaffinity(0)), layered(elements)
+    like = layered(elements)
     for count in counts:
         table = Table(title=f"{count:,} updates of {elements:,} parameters in one round; times / memcpy of the vector")
-        for heading in ("codec", "bits", "one thread", f"{cores} threads", "updates per second", "memory growth"):
+        for heading in ("codec", "bits", "one thread", f"{cores()} threads", "updates per second", "memory growth"):
             table.add_column(heading, justify="left" if heading == "codec" else "right")
         for name, codec, limit in codec_rows(like):
             updates = updates_of(codec, like)
-            one, all_cores = (measure(updates, elements, count, threads) for threads in (1, cores))
+            one, all_cores = (measure(updates, elements, count, threads) for threads in (1, cores()))
             table.add_row(
                 name,
                 f"{8 * len(updates[0].payload) / elements:.2f}",

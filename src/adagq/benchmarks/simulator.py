@@ -9,17 +9,17 @@ import multiprocessing
 import time
 from multiprocessing.connection import Connection
 
-from adagq import fleet as fleets
-from adagq.backends.processes import open_pool
-from adagq.backends.simulated import Simulated
-from adagq.federation import Schedule
-from adagq.learners import TaskSpec
-from adagq.methods import method_of
-from adagq.rounds import federate
+from adagq.learners import LearningTask
+from adagq.methods.table import method_of
+from adagq.rounds import LOOPS, Schedule
+from adagq.simulation import fleet as fleets
+from adagq.simulation.backend import Simulated
+from adagq.simulation.processes import open_pool
 
-TASK = TaskSpec(
+SHAPE = (3, 32, 32)
+TASK = LearningTask(
     data="synthetic",
-    shape=(3, 32, 32),
+    shape=SHAPE,
     samples=12000,
     model="resnet18",
     width=16,
@@ -41,7 +41,7 @@ def run(workers: int = 2, rounds: int = 3, methods: tuple[str, ...] = ("ideal", 
         for name in methods:
             method = method_of(name)
             backend = Simulated(pool, population, fleets.build(fleets.paper(), 0), method, 0)
-            loops[name] = federate(method, backend, Schedule(seed=0, clients=TASK.clients))
+            loops[name] = LOOPS[method.loop](method, backend, Schedule(seed=0), None)
         with BareLoops(workers) as bare:
             fastest = dict.fromkeys(("bare", *loops), float("inf"))
             for _ in range(rounds + 1):  # the first of each warms up
@@ -93,9 +93,9 @@ def _bare(pipe: Connection, worker: int, workers: int) -> None:
     torch.set_num_threads(1)
     from adagq.learners.models import build_model
 
-    model = build_model(TASK.model, TASK.shape, TASK.classes, TASK.width, TASK.stem)
+    model = build_model(TASK.model, SHAPE, TASK.classes, TASK.width, TASK.stem)
     shares = [population.learner(client).examples for client in range(worker, TASK.clients, workers)]
-    inputs, targets = torch.randn(max(shares), *TASK.shape), torch.randint(TASK.classes, (max(shares),))
+    inputs, targets = torch.randn(max(shares), *SHAPE), torch.randint(TASK.classes, (max(shares),))
     pipe.send(True)
     while True:
         try:

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from adagq.codecs import decode, decode_into
-from adagq.config import Config
-from adagq.drafts import replacing
-from adagq.feedback import squared_norm
-from adagq.seeds import derive
+from adagq.core.atomic import replacing
+from adagq.core.seeds import derive
+from adagq.core.vectors import squared_norm
+from adagq.experiments.config import Config
 
 REPEATS = 5
 

@@ -18,11 +18,11 @@ def get(
     to: Annotated[Path | None, typer.Option(help="Data folder; default: ~/.cache/adagq/data.")] = None,
 ) -> None:
     """Fetch a data set, check every pixel and label, and put it where runs look for it."""
-    from adagq.learners.copies import get_copy
+    from adagq.data.fetch import get_copy
 
     copy = get_copy(name, source, folder, to, say=lambda line: typer.echo(line, err=True))
     found = copy.verified.data
-    what = f"{name}: {len(found.train_images)} + {len(found.test_images)} images, verified"
+    what = f"{name}: {len(found.train_inputs)} + {len(found.test_inputs)} images, verified"
     if not copy.verified.in_order:
         what += ", not in the original order: seeds draw other clients than from other copies"
     typer.echo(f"{what}; {'there already' if copy.source is None else f'from {copy.source}'}: {copy.place}")

@@ -1,29 +1,64 @@
-"""Codecs: a float32 vector -> bytes -> a float32 vector. The contract is in `adagq.codecs.codec`."""
+"""Codecs: a float32 vector -> bytes -> a float32 vector. The contract is in `adagq.core.codec`.
 
-from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Codec, Fitting
+Every codec is one file that registers itself (`adagq.codecs.registry`).
+"""
+
+from adagq.codecs.clipping import Clipped
+from adagq.codecs.cocktail import Cocktail
 from adagq.codecs.decoding import decode, decode_into, inspect
+from adagq.codecs.eden import Eden
+from adagq.codecs.feddq import FedDQ
+from adagq.codecs.feedback import ErrorFeedback
 from adagq.codecs.floats import Float16, Float32
+from adagq.codecs.onebit import OneBit
+from adagq.codecs.powersgd import PowerSGD
 from adagq.codecs.qsgd import QSGD
+from adagq.codecs.registry import CODECS, codec_from_plain, codec_to_plain, register
+from adagq.codecs.sending import send
 from adagq.codecs.signs import SignSGD, TernGrad
+from adagq.codecs.sparse_feedback import DGC, SparseLoCo
+from adagq.codecs.stc import STC
 from adagq.codecs.topk import TopK
+from adagq.codecs.wangni import Wangni
 from adagq.codecs.wire import DEFAULT_MAX_ELEMENTS
-from adagq.errors import NonFiniteError, PayloadError
+from adagq.core.codec import LEVEL_BITS, MAX_LEVELS, Codec, Encoded, Fitting, Leveled, Stateful, levels_of
+from adagq.core.errors import NonFiniteError, PayloadError
 
 __all__ = [
+    "CODECS",
     "DEFAULT_MAX_ELEMENTS",
+    "DGC",
     "LEVEL_BITS",
     "MAX_LEVELS",
     "QSGD",
+    "STC",
+    "Clipped",
+    "Cocktail",
     "Codec",
+    "Eden",
+    "Encoded",
+    "ErrorFeedback",
+    "FedDQ",
     "Fitting",
     "Float16",
     "Float32",
+    "Leveled",
     "NonFiniteError",
+    "OneBit",
     "PayloadError",
+    "PowerSGD",
     "SignSGD",
+    "SparseLoCo",
+    "Stateful",
     "TernGrad",
     "TopK",
+    "Wangni",
+    "codec_from_plain",
+    "codec_to_plain",
     "decode",
     "decode_into",
     "inspect",
+    "levels_of",
+    "register",
+    "send",
 ]

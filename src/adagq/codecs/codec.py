@@ -1,74 +1,28 @@
-"""The contract every codec keeps.
+"""`Encoder`: what all codecs with a frame of their own share."""
 
-A codec is a frozen value that carries its own knobs. `encode` turns a float32 vector into bytes that name their
-codec, version and size, so that any receiver decodes them with nothing else:
+from typing import Any
 
-    payload = codec.encode(vector, seed=7, layout=layout)
-    decode(payload)                              # float32 vector, any codec
-    decode_into(payload, out, weight=0.05)       # out += weight * vector
-    codec.rate_curve(vector, layout)             # predicted payload bits at levels 2^b - 1, b = 1..16
-    n = codec.encode_into(vector, buffer)        # the same payload in memory that is warm already
-
-- `len(payload)` is the size; nothing is counted by formula.
-- Same vector, knobs and seed: same bytes, on any number of threads.
-- A vector with NaN or infinity raises `NonFiniteError` before anything is encoded.
-- `decode` never returns a number that is not finite; bytes that are not a payload raise `PayloadError`.
-- The input is never written to.
-"""
-
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
-
-import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.wire import Out, Writer
-from adagq.vectors import Layout
-
-LEVEL_BITS = 16
-MAX_LEVELS = 2**LEVEL_BITS - 1
-
-LayoutLike = Layout | Sequence[int] | None
-
-
-@runtime_checkable
-class Codec(Protocol):
-    """A frozen value with knobs; see the module docstring."""
-
-    @property
-    def unbiased(self) -> bool:
-        """Whether E[decode(encode(v))] = v over seeds."""
-
-    def encode(self, vector: NDArray[Any], seed: int = 0, layout: LayoutLike = None, threads: int = 1) -> bytes: ...
-
-    def encode_into(
-        self, vector: NDArray[Any], out: Out, seed: int = 0, layout: LayoutLike = None, threads: int = 1
-    ) -> int:
-        """Write the payload to the beginning of `out` and return its length."""
-        ...
-
-    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
-        """Return the predicted payload bits at levels 2^b - 1, b = 1..16 (constant for codecs without levels)."""
-        ...
-
-
-@runtime_checkable
-class Fitting(Protocol):
-    """A codec with levels that can be chosen to fill a byte budget."""
-
-    def fitted(self, vector: NDArray[Any], budget_bytes: int, layout: LayoutLike = None) -> Codec:
-        """Return the codec with the most levels whose predicted payload stays within the budget."""
-        ...
+from adagq.codecs.registry import entry_of
+from adagq.codecs.wire import Header, read_header
+from adagq.codecs.writing import Writer
+from adagq.core.codec import Buffer, LayoutLike, Out
+from adagq.core.errors import PayloadError
 
 
 class Encoder:
-    """`encode` and `encode_into` for codecs that say how to write their frame."""
+    """`encode`, `encode_into` and `mismatch` for registered codecs that say how to write and compare their frame."""
 
     __slots__ = ()
 
     def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
         """Return the filled frame, in `out` if given."""
         raise NotImplementedError
+
+    def knob_mismatch(self, header: Header, fitted: bool) -> str:
+        """Return what differs between the header's knobs and this codec's; "" if nothing does."""
+        return ""
 
     def encode(self, vector: NDArray[Any], seed: int = 0, layout: LayoutLike = None, threads: int = 1) -> bytes:
         return self.write(vector, seed, layout, threads, None).finish()
@@ -77,3 +31,20 @@ class Encoder:
         self, vector: NDArray[Any], out: Out, seed: int = 0, layout: LayoutLike = None, threads: int = 1
     ) -> int:
         return len(self.write(vector, seed, layout, threads, out).finish())
+
+    def mismatch(self, payload: Buffer, fitted: bool = False) -> str:
+        try:
+            header = read_header(payload)
+        except PayloadError as error:
+            return str(error)
+        if header.tag != (tag := entry_of(self).tag):
+            return f"a payload with codec tag {header.tag}, asked for was {tag}"
+        return self.knob_mismatch(header, fitted)
+
+
+def knobs_differ(*pairs: tuple[str, object, object]) -> str:
+    """Return the first difference of (name, in the payload, asked for); "" if there is none."""
+    for name, actual, asked in pairs:
+        if actual != asked:
+            return f"{name} = {actual}, asked for {'were' if name == 'levels' else 'was'} {asked}"
+    return ""

@@ -7,17 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs.kernels.entropy import decode_segment, encode_segment
-from adagq.codecs.kernels.rans import DENSE_BITS, STATES
-from adagq.codecs.model import SAMPLE_CHUNKS, Model, learn, step_divisors
+from adagq.codecs.kernels.rans import DENSE_BITS, STATES, WORDS_PER_ELEMENT
+from adagq.codecs.model import SAMPLE_CHUNKS, Model, learn, max_tables, step_divisors
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.spans import Chunks
-from adagq.codecs.tables import encoding_table, read_model, slots_of, write_model
-from adagq.errors import PayloadError
-from adagq.vectors import FloatVector
+from adagq.codecs.tables import encoding_table, read_model, slots_of, tokens_of, write_model
+from adagq.core.errors import PayloadError
+from adagq.core.vectors import FloatVector
 
 SEGMENT_BITS = 2**19  # a segment of its own costs 12 bytes: long enough not to matter, short enough to share out
 MAX_SEGMENTS = 64
-WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
 PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at,
 PREDICT_HITS = 1000  # or as many as hold this many non-zero symbols: few say little about a rare class
 
@@ -55,7 +54,7 @@ def encode(
 ) -> "Coded | None":
     """Return the sections' contents, or None if they would take more than `limit_bytes`."""
     model, bits = learn(x, chunks, magnitudes, inverses, levels, rounding, key, SAMPLE_CHUNKS)
-    if bits > 8.2 * limit_bytes + 512:
+    if bits > 8.2 * limit_bytes + 512 or len(model.freqs) > max_tables(x.size):
         return None
     divisors = step_divisors(model.families, rounding)
     table, reciprocals = encoding_table(model.freqs)
@@ -109,14 +108,14 @@ def add(
     """Check the sections, then add their vector to `out`; steps are weight * scale / levels of each span."""
     head, lengths, words, raw = sections
     chunks = Chunks.of(span_starts)
-    model = read_model(head.tobytes(), chunks.count)
+    model = read_model(head.tobytes(), chunks)
     _check_streams(model, chunks, lengths, words, raw)
     divisors = step_divisors(model.families, rounding)
     chunk_steps = (steps[chunks.spans] / divisors[model.classes]).astype(np.float32)
     limits = (levels * divisors).astype(np.int32)
     dense = model.table_bits == DENSE_BITS
-    slots = np.zeros((dense.size, 1 << DENSE_BITS), np.uint32)  # rows of searched tables are never touched
-    slots[dense] = slots_of(model.freqs[dense]).reshape(-1, 1 << DENSE_BITS)
+    slots, tokens = slots_of(model.freqs[dense]), tokens_of(model.freqs[~dense])
+    firsts = model.firsts[~dense].reshape(-1)
     raw_at = model.raw_starts(chunks)
     classes = model.classes.astype(np.int64)
     longest = int(chunks.sizes.max(initial=1))
@@ -130,8 +129,8 @@ def add(
         at = word_at[lo]
         decode_segment(
             words[at : at + word_size[lo]], lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges,
-            model.group_counts, model.bases, chunk_steps, limits, key, longest, slots.reshape(-1),
-            model.firsts.reshape(-1), raw_at, raw, out,
+            model.group_counts, model.bases_by_kind, chunk_steps, limits, key, longest, slots, firsts,
+            tokens, raw_at, raw, out,
         )  # fmt: skip
 
     run_pieces(segment, bounds, threads)

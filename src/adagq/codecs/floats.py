@@ -6,41 +6,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.codec import LEVEL_BITS, Encoder, LayoutLike
+from adagq.codecs.codec import Encoder
 from adagq.codecs.inputs import refuse, vector_of
 from adagq.codecs.kernels.half import add_half, any_not_finite, to_half
 from adagq.codecs.kernels.scan import add_scaled
 from adagq.codecs.parallel import even_bounds, run_pieces
-from adagq.codecs.wire import Frame, Out, Writer, filled, frame_size
-from adagq.errors import NonFiniteError, PayloadError
-from adagq.vectors import FloatVector
+from adagq.codecs.registry import register
+from adagq.codecs.wire import Frame, frame_size
+from adagq.codecs.writing import Writer, filled
+from adagq.core.codec import LEVEL_BITS, LayoutLike, Out
+from adagq.core.errors import NonFiniteError, PayloadError
+from adagq.core.vectors import FloatVector
 
 TAG_FLOAT32: Final = 1
 TAG_FLOAT16: Final = 2
 LARGEST_HALF: Final = 65504.0
-
-
-@dataclass(frozen=True, slots=True)
-class Float32(Encoder):
-    """The vector as it is: 32 bits a number.
-
-    >>> from adagq.codecs import decode
-    >>> decode(Float32().encode(np.array([1.5, -2.0], np.float32)))
-    array([ 1.5, -2. ], dtype=float32)
-    """
-
-    @property
-    def unbiased(self) -> bool:
-        return True
-
-    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
-        data = vector_of(vector)
-        if not np.isfinite(data).all():
-            refuse(data)
-        return filled(TAG_FLOAT32, data.size, [data], seed=seed, out=out)
-
-    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
-        return np.full(LEVEL_BITS, 8.0 * frame_size([4 * vector.size]))
 
 
 def read_float32(frame: Frame) -> FloatVector:
@@ -66,6 +46,57 @@ def add_float32(frame: Frame, out: FloatVector, weight: float, threads: int) -> 
     )
 
 
+def add_float16(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
+    frame.expect_sections(1)
+    bits = frame.section(0, np.uint16)
+    exponent = int.from_bytes(frame.knobs[:2], "little", signed=True)
+    if bits.size != frame.elements:
+        raise PayloadError(f"float16 section holds {bits.size} numbers, the header says {frame.elements}")
+    if not -126 <= exponent <= 126:
+        raise PayloadError(f"float16 exponent {exponent}, allowed are -126 to 126")
+    if any_not_finite(bits) or (exponent < -111 and bits.size and _overflows(bits, exponent)):
+        raise PayloadError("float16 payload holds a number that is not finite")
+    factor = np.float32(np.ldexp(1.0, -exponent))
+    run_pieces(
+        lambda lo, hi: add_half(bits, factor, np.float32(weight), lo, hi, out),
+        even_bounds(out.size, threads),
+        threads,
+    )
+
+
+def _overflows(bits: NDArray[np.uint16], exponent: int) -> bool:
+    largest = float((bits & 0x7FFF).max().view(np.float16))
+    return largest * 2.0**-exponent > float(np.finfo(np.float32).max)
+
+
+@register("float32", tag=TAG_FLOAT32, decoder=add_float32, reader=read_float32, examples=lambda: (Float32(),))
+@dataclass(frozen=True, slots=True)
+class Float32(Encoder):
+    """The vector as it is: 32 bits a number.
+
+    >>> from adagq.codecs import decode
+    >>> decode(Float32().encode(np.array([1.5, -2.0], np.float32)))
+    array([ 1.5, -2. ], dtype=float32)
+    """
+
+    @property
+    def unbiased(self) -> bool:
+        return True
+
+    def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
+        data = vector_of(vector)
+        if not np.isfinite(data).all():
+            refuse(data)
+        return filled(TAG_FLOAT32, data.size, [data], seed=seed, out=out)
+
+    def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
+        return np.full(LEVEL_BITS, 8.0 * frame_size([4 * vector.size]))
+
+    def max_bytes(self, elements: int, layout: LayoutLike = None) -> int:
+        return frame_size([4 * elements])
+
+
+@register("float16", tag=TAG_FLOAT16, decoder=add_float16, examples=lambda: (Float16(),))
 @dataclass(frozen=True, slots=True)
 class Float16(Encoder):
     """Rounded to half precision: 16 bits a number, the honest uncompressed baseline.
@@ -96,6 +127,9 @@ class Float16(Encoder):
     def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         return np.full(LEVEL_BITS, 8.0 * frame_size([2 * vector.size]))
 
+    def max_bytes(self, elements: int, layout: LayoutLike = None) -> int:
+        return frame_size([2 * elements])
+
 
 def half_exponent(largest: float) -> int:
     """Return the power of two that brings `largest` into float16's range; 0 where it is well inside."""
@@ -114,26 +148,3 @@ def _to_half(data: FloatVector, factor: float, bits: NDArray[np.uint16], threads
         threads,
     )
     return float(np.uint32(max(largests, default=0)).view(np.float32)) if largests else 0.0
-
-
-def add_float16(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
-    frame.expect_sections(1)
-    bits = frame.section(0, np.uint16)
-    exponent = int.from_bytes(frame.knobs[:2], "little", signed=True)
-    if bits.size != frame.elements:
-        raise PayloadError(f"float16 section holds {bits.size} numbers, the header says {frame.elements}")
-    if not -126 <= exponent <= 126:
-        raise PayloadError(f"float16 exponent {exponent}, allowed are -126 to 126")
-    if any_not_finite(bits) or (exponent < -111 and bits.size and _overflows(bits, exponent)):
-        raise PayloadError("float16 payload holds a number that is not finite")
-    factor = np.float32(np.ldexp(1.0, -exponent))
-    run_pieces(
-        lambda lo, hi: add_half(bits, factor, np.float32(weight), lo, hi, out),
-        even_bounds(out.size, threads),
-        threads,
-    )
-
-
-def _overflows(bits: NDArray[np.uint16], exponent: int) -> bool:
-    largest = float((bits & 0x7FFF).max().view(np.float16))
-    return largest * 2.0**-exponent > float(np.finfo(np.float32).max)

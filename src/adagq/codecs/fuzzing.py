@@ -10,22 +10,17 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
-from typing import Final, Literal
+from itertools import chain, product
+from typing import Final
 
 import numpy as np
 
-from adagq.codecs.codec import Codec
-from adagq.codecs.decoding import ADDERS, decode, decode_into
-from adagq.codecs.floats import Float16, Float32
+from adagq.codecs.decoding import decode, decode_into
 from adagq.codecs.mutations import MAX_ELEMENTS, MUTATIONS
-from adagq.codecs.qsgd import QSGD
-from adagq.codecs.signs import SignSGD, TernGrad
-from adagq.codecs.topk import TopK
-from adagq.codecs.wire import parse
-from adagq.errors import PayloadError
-from adagq.seeds import derive, generator
-from adagq.vectors import FloatVector
+from adagq.codecs.registry import entries
+from adagq.core.errors import PayloadError
+from adagq.core.seeds import derive, generator
+from adagq.core.vectors import FloatVector, Layout, Tensor
 
 SIZES: Final = (0, 1, 7, 300, 2500)
 MOST_FAILURES: Final = 20  # kept in the report; more of the same teach nothing
@@ -89,16 +84,17 @@ def run(payloads: int, seed: int = 0, progress: Callable[[str], None] | None = p
 def survey(payloads: int, seed: int) -> FuzzReport:
     """Decode that many damaged payloads; failures are collected, not raised."""
     real = corpus(seed)
-    for _, payload in real:
+    for payload in chain.from_iterable(real.values()):
         _judge(payload, Tally())  # loads every kernel before the clock runs
     rng = random.Random(derive(seed, "fuzz"))
     report = FuzzReport(payloads, seed)
-    mutations = list(MUTATIONS.items())
+    kinds, mutations = list(real), list(MUTATIONS.items())
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(payloads):
-            (codec, payload), (_, other) = rng.choice(real), rng.choice(real)
+            codec, foreign = rng.choice(kinds), rng.choice(kinds)
+            payload, other = rng.choice(real[codec]), rng.choice(real[foreign])
             name, mutate = rng.choice(mutations)
             mutant = mutate(payload, other, rng)
             start = time.process_time()  # not the clock: a busy machine is no slow decoder
@@ -112,25 +108,24 @@ def survey(payloads: int, seed: int) -> FuzzReport:
     return report
 
 
-def corpus(seed: int) -> list[tuple[str, bytes]]:
-    """Return (codec, payload) for every codec, form and family, on small vectors."""
-    granularities: tuple[Literal["vector", "tensor"] | int, ...] = ("vector", "tensor", 100)
-    roundings: tuple[Literal["stochastic", "dither"], ...] = ("stochastic", "dither")
-    packings: tuple[Literal["fixed", "entropy"], ...] = ("fixed", "entropy")
-    values: tuple[Literal["float32", "float16"], ...] = ("float32", "float16")
-    indices: tuple[Literal["plain", "coded"], ...] = ("plain", "coded")
-    coarse = [QSGD(s, g, "max", r, p) for s, g, r, p in product((1, 7), granularities, roundings, packings)]
-    fine = [QSGD(s, "tensor", "l2", r, p) for s, r, p in product((3, 255, 65535), roundings, packings)]
-    topk = [TopK(f, v, i) for f, v, i in product((0.01, 0.4), values, indices)]
-    signs: list[Codec] = [TernGrad(), TernGrad("tensor", "fixed"), SignSGD(), SignSGD("tensor"), SignSGD(64)]
-    codecs: list[Codec] = [Float32(), Float16(), *coarse, *fine, *topk, *signs]
-    out: list[tuple[str, bytes]] = []
-    for size, codec in product(SIZES, codecs):
-        x = _vector(size, seed)
-        sizes = [size // 3, size // 2, size - size // 3 - size // 2]
-        payload = codec.encode(x, seed=derive(seed, "encode", len(out)), layout=sizes)
-        out.append((ADDERS[parse(payload).tag][0], payload))
+def corpus(seed: int) -> dict[str, list[bytes]]:
+    """Return payloads of every registered codec with a tag, by its kind: its examples on small vectors."""
+    out: dict[str, list[bytes]] = {}
+    for entry in entries():
+        if entry.tag is None:
+            continue
+        out[entry.kind] = [
+            codec.encode(_vector(size, seed), derive(seed, "encode", entry.kind, k), layout=_layout(size))
+            for k, (size, codec) in enumerate(product(SIZES, entry.examples))
+        ]
     return out
+
+
+def _layout(size: int) -> Layout:
+    """A vector, a matrix of seven columns and another vector, as far as there are elements."""
+    first, rows = size // 3, size // 14
+    shapes = ((first,), (rows, 7), (size - first - 7 * rows,))
+    return Layout(tuple(Tensor(f"t{k}", shape, "float32", False) for k, shape in enumerate(shapes)))
 
 
 def _vector(size: int, seed: int) -> FloatVector:

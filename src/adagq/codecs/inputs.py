@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from adagq.codecs.kernels.scan import largest_bits, scan, scan_energy, scan_largest
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.spans import Chunks
-from adagq.errors import NonFiniteError
-from adagq.vectors import FloatVector
+from adagq.core.errors import NonFiniteError
+from adagq.core.vectors import FloatVector
 
 
 def vector_of(vector: NDArray[Any]) -> FloatVector:

@@ -19,7 +19,7 @@ from adagq.codecs.kernels.merge import frequencies, merge_neighbours
 from adagq.codecs.kernels.rans import DENSE_BITS, SPARSE_BITS
 from adagq.codecs.kernels.tokens import ESCAPE
 from adagq.codecs.spans import Chunks
-from adagq.vectors import FloatVector
+from adagq.core.vectors import FloatVector
 
 LOWEST_ACTIVITY, HIGHEST_ACTIVITY = -34, 34  # in half octaves of mean |x| / step
 SPARSE_BELOW: Final = {
@@ -28,7 +28,8 @@ SPARSE_BELOW: Final = {
 }  # where few elements leave zero; measured in docs/codecs.md
 RARE_BELOW: Final = -10  # where searching for a symbol mispredicts less than a lookup costs
 SAMPLE_CHUNKS: Final = 160  # chunks of a class that are counted at most
-MAX_TABLES: Final = 48 * lattice.GROUPS  # 16 kB of decoding table each
+MAX_TABLES: Final = 48 * lattice.GROUPS  # 16 or 32 kB of decoding table each
+FREE_TABLES, ELEMENTS_PER_TABLE = 32, 8192  # beyond the free ones, tables take as much memory as the vector at most
 ROW: Final = 256
 PHASES_OF: Final = {
     lattice.DITHER: 8,
@@ -68,6 +69,16 @@ class Model:
         return ((np.cumsum(self.group_counts) - self.group_counts) * ROW).astype(np.uint32)
 
     @cached_property
+    def bases_by_kind(self) -> NDArray[np.uint32]:
+        """The same in two lists: dense tables, and those of RARE classes."""
+        rare = self.families == lattice.RARE
+        dense_before, rare_before = (
+            np.cumsum(self.group_counts * kind) - self.group_counts * kind for kind in (~rare, rare)
+        )
+        bases: NDArray[np.int64] = np.where(rare, rare_before, dense_before) * ROW
+        return bases.astype(np.uint32)
+
+    @cached_property
     def edges(self) -> NDArray[np.int32]:
         """[class, k]: the smallest folded random number of group k + 1."""
         edges = np.full((len(self.groups), lattice.GROUPS), lattice.NEVER, np.int32)
@@ -80,6 +91,11 @@ class Model:
         """Return where each chunk's raw low bits begin, in 32-bit words."""
         words = -(-chunks.sizes * self.shifts[self.classes] // 32)
         return np.concatenate([[0], np.cumsum(words)]).astype(np.int64)
+
+
+def max_tables(elements: int) -> int:
+    """Return how many tables a vector may have; what encoders learn stays well below (20 for 10,000 elements)."""
+    return min(MAX_TABLES, FREE_TABLES + elements // ELEMENTS_PER_TABLE)
 
 
 def slot_bits(families: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,8 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from adagq.codecs.kernels.lattice import PHASES, RARE, ROUND
+from adagq.codecs.kernels.rans import DENSE_BITS, SPARSE_BITS
+from adagq.codecs.kernels.tables import NUMBER_BYTES, pack_table
+from adagq.codecs.kernels.tokens import TOKENS
+from adagq.codecs.qsgd_frame import ENTROPY_SECTIONS
+from adagq.codecs.signs import TAG_SIGNSGD
 from adagq.codecs.wire import ALIGNMENT, HEADER, checksum, parse
 
+TOPK_SECTIONS: Final = 4  # of coded Top-k; the table is the second
 MAX_ELEMENTS: Final = 4096  # what the fuzzed receiver allows
 FIELDS: Final = {"version": (3, 1), "tag": (4, 1), "flags": (5, 1), "sections": (6, 2), "elements": (16, 8)}
 EDGES: Final = (
@@ -111,6 +118,11 @@ def _forge_lengths(payload: bytes, other: bytes, rng: Rng) -> bytes:
 def _rebuilt(payload: bytes, change: Callable[[list[bytes]], None]) -> bytes:
     sections = [section.tobytes() for section in parse(payload).sections]
     change(sections)
+    return _joined(payload, sections)
+
+
+def _joined(payload: bytes, sections: list[bytes]) -> bytes:
+    """Return the header of `payload` with these sections, sealed."""
     lengths = struct.pack(f"<{len(sections)}I", *map(len, sections))
     padded = (section + bytes(-len(section) % ALIGNMENT) for section in sections)
     return _sealed(payload[: HEADER.size] + lengths + b"".join(padded))
@@ -151,6 +163,61 @@ def _forge_numbers(payload: bytes, other: bytes, rng: Rng) -> bytes:
     return _rebuilt(payload, change)
 
 
+def _forge_table(payload: bytes, other: bytes, rng: Rng) -> bytes:
+    """A frequency table that costs: mass on one token, all tokens alike, a number without end; with a model or bare."""
+    bits = rng.choice((DENSE_BITS, SPARSE_BITS))
+    row = np.zeros(TOKENS, np.uint32)
+    if rng.random() < 0.5:
+        row[rng.randrange(1, TOKENS)] = (1 << bits) - 1
+    else:
+        row[1:] = (1 << bits) // TOKENS
+    row[0] = (1 << bits) - row.sum()
+    space = np.empty(NUMBER_BYTES * TOKENS, np.uint8)
+    table = space[: pack_table(row, space)].tobytes()
+    if rng.random() < 0.2:
+        table = b"\x80" * rng.choice((3, 4, 2000)) + table
+    family, phases = (RARE, PHASES) if bits == SPARSE_BITS else (ROUND, 8)
+    classes = rng.choice((1, 1, 2, 40, 255))
+    model = bytes([classes]) + classes * bytes([family, 0, 1, phases])
+
+    def change(sections: list[bytes]) -> None:
+        if len(sections) == TOPK_SECTIONS:
+            sections[1] = table
+        else:
+            sections[max(len(sections) - ENTROPY_SECTIONS, 0)] = model + classes * table
+
+    return _rebuilt(payload, change)
+
+
+def _forge_spans(payload: bytes, other: bytes, rng: Rng) -> bytes:
+    """Short spans with a scale for each: buckets, or tensor sizes."""
+    elements = min(int.from_bytes(payload[16:24], "little"), MAX_ELEMENTS)
+    length, tensors = rng.choice((1, 2, 3, 16, 100)), rng.random() < 0.5
+    count = -(-elements // length)
+    sizes = np.full(count, length, np.uint32)
+    sizes[-1:] = elements - length * (count - 1)
+    scales = np.full(count, 0.5, np.float32).tobytes()
+    at = 32 if payload[4] == TAG_SIGNSGD else 36  # of the bucket length, the granularity behind it
+    heads = 2 if payload[at + 4] == 1 else 1
+    out = bytearray(payload)
+    out[at : at + 5] = struct.pack("<IB", 0 if tensors else length, 1 if tensors else 2)
+
+    sections = [section.tobytes() for section in parse(payload).sections]
+    sections[:heads] = [sizes.tobytes(), scales] if tensors else [scales]
+    out[6:8] = struct.pack("<H", len(sections))
+    return _joined(bytes(out), sections)
+
+
+def _forge_length(payload: bytes, other: bytes, rng: Rng) -> bytes:
+    """A section far longer than its element count needs."""
+
+    def change(sections: list[bytes]) -> None:
+        k = rng.randrange(len(sections))
+        sections[k] += bytes(rng.choice((64, 4096, 100_000)))
+
+    return _rebuilt(payload, change)
+
+
 MUTATIONS: Final[dict[str, Mutation]] = {
     "flipped bits": _flip,
     "set bytes": _set_bytes,
@@ -165,4 +232,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     "forged section": _forge_section,
     "foreign section": _forge_swap,
     "forged numbers": _forge_numbers,
+    "costly table": _forge_table,
+    "short spans": _forge_spans,
+    "long section": _forge_length,
 }

@@ -18,7 +18,7 @@ def run_pieces(work: Callable[[int, int], Result], bounds: Sequence[tuple[int, i
     """Return [work(lo, hi) for lo, hi in bounds], on up to `threads` threads, of which the caller's is one."""
     if threads <= 1 or len(bounds) <= 1:
         return [work(lo, hi) for lo, hi in bounds]
-    pieces = iter(enumerate(bounds))  # taken one by one by whoever is free
+    pieces = iter(enumerate(bounds))  # taken one by one by the threads that are free
     results: dict[int, Result] = {}
 
     def run() -> None:
@@ -30,7 +30,7 @@ def run_pieces(work: Callable[[int, int], Result], bounds: Sequence[tuple[int, i
     try:
         run()
     finally:
-        wait(begun)  # nobody writes to the caller's arrays once this has returned
+        wait(begun)  # no thread writes to the caller's arrays once this has returned
     for other in begun:
         other.result()
     return [results[index] for index in range(len(bounds))]

@@ -6,43 +6,57 @@
 (q - u + 1/2) scale / s with the same u, drawn from the seed on both sides. It is unbiased as well and, above about
 half a bit per element, has half the error; chunks where nearly everything rounds to zero fall back to stochastic
 rounding on half the step. See docs/codecs.md for the measurements.
-
-Frame: flags bit 0 = entropy-coded. Knobs: levels u32, bucket u32, granularity, norm, rounding, packing asked for u8.
-Sections: tensor sizes (u32, tensor granularity only), scales (float32, one a span), then
-  fixed     words (u32)
-  entropy   model, segment lengths (u32 words), words (u16), raw low bits (u32)
 """
 
-import struct
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from itertools import product
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs import entropy, spans
-from adagq.codecs.codec import LEVEL_BITS, MAX_LEVELS, Encoder, LayoutLike
+import adagq.codecs.entropy as entropy
+import adagq.codecs.spans as spans
+from adagq.codecs.codec import Encoder
 from adagq.codecs.inputs import Scan, scan_norms, scan_vector, vector_of
 from adagq.codecs.kernels.common import BLOCK, key_of
-from adagq.codecs.kernels.fixed import decode_blocks, encode_blocks
+from adagq.codecs.kernels.fixed import encode_blocks
 from adagq.codecs.parallel import even_bounds, run_pieces
-from adagq.codecs.wire import SEED_MASK, Frame, Out, Writer, frame_size
-from adagq.errors import NonFiniteError, PayloadError
-from adagq.vectors import FloatVector
+from adagq.codecs.qsgd_frame import (
+    ENTROPY_FLAG,
+    NORMS,
+    PACKINGS,
+    ROUNDINGS,
+    TAG_QSGD,
+    Norm,
+    Packing,
+    Rounding,
+    add_qsgd,
+    code_bytes,
+    compare,
+    max_frame_bytes,
+    pack_knobs,
+    width_of,
+)
+from adagq.codecs.registry import register
+from adagq.codecs.wire import SEED_MASK, Header, frame_size
+from adagq.codecs.writing import Writer
+from adagq.core.codec import LEVEL_BITS, MAX_LEVELS, Codec, LayoutLike, Out
+from adagq.core.errors import NonFiniteError
+from adagq.core.vectors import FloatVector
 
-TAG_QSGD: Final = 3
-TAG_TERNGRAD: Final = 5
-KNOBS: Final = struct.Struct("<IIBBBB")
-NORMS: Final = ("l2", "max")
-ROUNDINGS: Final = ("stochastic", "dither")
-PACKINGS: Final = ("fixed", "entropy")
-ENTROPY_FLAG: Final = 1
 SMALLEST_SCALE: Final = 1e-30  # below it a span is lifted by a power of two while it is encoded
 LIFT: Final = 2.0**100
 FILL: Final = 0.99  # of a budget: what a prediction from a sample may be off by
 CLOSE: Final = 0.985  # of what may be filled: near enough to stop looking
 
 
+def _examples() -> tuple[Codec, ...]:
+    knobs = product((1, 3, 16, 255, 4095, 65535), spans.EXAMPLES, NORMS, ROUNDINGS, PACKINGS)
+    return tuple(QSGD(*values) for values in knobs)
+
+
+@register("qsgd", tag=TAG_QSGD, decoder=add_qsgd, examples=_examples)
 @dataclass(frozen=True, slots=True)
 class QSGD(Encoder):
     """Quantize to `levels` steps of the scale of each span; unbiased.
@@ -55,11 +69,10 @@ class QSGD(Encoder):
     """
 
     levels: int = 255
-    granularity: Literal["vector", "tensor"] | int = "vector"
-    norm: Literal["l2", "max"] = "l2"
-    rounding: Literal["stochastic", "dither"] = "stochastic"
-    packing: Literal["fixed", "entropy"] = "entropy"
-    tag: int = TAG_QSGD
+    granularity: spans.Granularity = "vector"
+    norm: Norm = "l2"
+    rounding: Rounding = "stochastic"
+    packing: Packing = "entropy"
 
     def __post_init__(self) -> None:
         if not isinstance(self.levels, int | np.integer) or not 1 <= self.levels <= MAX_LEVELS:
@@ -73,25 +86,38 @@ class QSGD(Encoder):
     def unbiased(self) -> bool:
         return True
 
-    @property
-    def width(self) -> int:
-        """Bits of one element at fixed packing: ceil(log2(2 s + 1))."""
-        return (2 * self.levels).bit_length()
+    def with_levels(self, levels: int) -> "QSGD":
+        return replace(self, levels=levels)
+
+    def max_bytes(self, elements: int, layout: LayoutLike = None) -> int:
+        return max_frame_bytes(spans.max_head_bytes(self.granularity, elements, layout), elements, MAX_LEVELS)
+
+    def knob_mismatch(self, header: Header, fitted: bool) -> str:
+        return compare(header, self._knobs(), fitted)
+
+    def _knobs(self) -> bytes:
+        return pack_knobs(self.levels, self.granularity, self.norm, self.rounding, self.packing)
 
     def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
+        return self.write_as(TAG_QSGD, vector, seed, layout, threads, out)
+
+    def write_as(
+        self, tag: int, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None
+    ) -> Writer:
+        """Return the filled frame with the tag of a codec that is QSGD with knobs of its own."""
         prepared = self._prepare(vector, layout, threads)
         key = key_of(seed & SEED_MASK)  # as the decoder reads it off the frame
         if prepared.scan and prepared.x.size:
             coded = entropy.encode(
                 prepared.x, prepared.scan.chunks, prepared.scan.magnitudes,
                 self._inverses(prepared)[prepared.scan.chunks.spans], self.levels, self.rounding, key, threads,
-                limit_bytes=self._fixed_code_bytes(prepared.x.size),
+                limit_bytes=code_bytes(prepared.x.size, self.levels),
             )  # fmt: skip
             if coded is not None:
-                writer, at = self._begin(prepared, seed, ENTROPY_FLAG, coded.section_bytes, out)
+                writer, at = self._begin(tag, prepared, seed, ENTROPY_FLAG, coded.section_bytes, out)
                 coded.fill([writer.section(at + k, np.uint8) for k in range(len(coded.section_bytes))])
                 return writer
-        writer, at = self._begin(prepared, seed, 0, [self._fixed_code_bytes(prepared.x.size)], out)
+        writer, at = self._begin(tag, prepared, seed, 0, [code_bytes(prepared.x.size, self.levels)], out)
         self._pack(prepared, key, threads, writer.section(at, np.uint32))
         return writer
 
@@ -155,36 +181,32 @@ class QSGD(Encoder):
         scales = prepared.scales.astype(np.float64)
         return np.divide(self.levels, scales, out=np.zeros_like(scales), where=scales > 0).astype(np.float32)
 
-    def _fixed_code_bytes(self, elements: int) -> int:
-        return 4 * _word_count(elements, self.width)
-
     def _pack(self, prepared: "_Prepared", key: np.uint32, threads: int, words: NDArray[np.uint32]) -> None:
-        x, inverses = prepared.x, self._inverses(prepared)
+        x, inverses, width = prepared.x, self._inverses(prepared), width_of(self.levels)
         dither = self.rounding == "dither"
         run_pieces(
             lambda lo, hi: encode_blocks(
-                x, prepared.starts, inverses, np.int32(self.levels), dither, key, self.width, lo, hi, words
+                x, prepared.starts, inverses, np.int32(self.levels), dither, key, width, lo, hi, words
             ),
             even_bounds(-(-x.size // BLOCK), threads),
             threads,
         )
 
     def _begin(
-        self, prepared: "_Prepared", seed: int, flags: int, coded_bytes: list[int], out: Out | None
+        self, tag: int, prepared: "_Prepared", seed: int, flags: int, coded_bytes: list[int], out: Out | None
     ) -> tuple[Writer, int]:
         """Return the frame with sizes and scales filled in, and the index of the first section behind them."""
         scales = (prepared.scales / np.where(prepared.lifted, LIFT, 1.0)).astype(np.float32)
         head = [*spans.size_section(prepared.sizes), scales]
         lengths = [*(s.nbytes for s in head), *coded_bytes]
-        knobs = _pack_knobs(self)
-        writer = Writer(self.tag, prepared.x.size, lengths, flags=flags, seed=seed, knobs=knobs, out=out)
+        writer = Writer(tag, prepared.x.size, lengths, flags=flags, seed=seed, knobs=self._knobs(), out=out)
         for index, section in enumerate(head):
             writer.section(index, section.dtype)[:] = section
         return writer, len(head)
 
     def _predict(self, prepared: "_Prepared") -> float:
         head = [4 * s.size for s in (*spans.size_section(prepared.sizes), prepared.scales)]
-        fixed = 8.0 * frame_size([*head, self._fixed_code_bytes(prepared.x.size)])
+        fixed = 8.0 * frame_size([*head, code_bytes(prepared.x.size, self.levels)])
         if prepared.scan is None or not prepared.x.size:
             return fixed
         coded = entropy.predict(
@@ -204,46 +226,3 @@ class _Prepared:
     scan: Scan | None  # None at fixed packing
     scales: NDArray[np.float32]
     lifted: NDArray[np.bool_]  # per span
-
-
-def _word_count(elements: int, width: int) -> int:
-    return -(-elements * width // 32)
-
-
-def _pack_knobs(codec: QSGD) -> bytes:
-    kind, bucket = spans.pack_granularity(codec.granularity)
-    return KNOBS.pack(
-        codec.levels, bucket, kind, NORMS.index(codec.norm), ROUNDINGS.index(codec.rounding),
-        PACKINGS.index(codec.packing),
-    )  # fmt: skip
-
-
-def add_qsgd(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
-    levels, bucket, kind, norm, rounding, packing = KNOBS.unpack_from(frame.knobs)
-    if not 1 <= levels <= MAX_LEVELS:
-        raise PayloadError(f"levels = {levels}, allowed are 1 to {MAX_LEVELS}")
-    if norm > 1 or rounding > 1 or packing > 1:
-        raise PayloadError("knobs out of range: norm, rounding or packing")
-    coded = bool(frame.flags & ENTROPY_FLAG)
-    tensor = int(kind == 1)
-    frame.expect_sections(tensor + (5 if coded else 2))
-    starts, scales = spans.read_scales(frame, kind, bucket)
-    codec = QSGD(levels=levels, rounding=ROUNDINGS[rounding])
-    steps = scales.astype(np.float64) * (weight / levels)
-    if coded:
-        sections = (
-            frame.section(tensor + 1, np.uint8),
-            *(frame.section(tensor + 2 + k, t) for k, t in enumerate((np.uint32, np.uint16, np.uint32))),
-        )
-        entropy.add(sections, starts, steps, levels, codec.rounding, key_of(frame.seed), out, threads)
-        return
-    words = frame.section(tensor + 1, np.uint32)
-    if words.size != _word_count(frame.elements, codec.width):
-        raise PayloadError(f"{words.size} words, {_word_count(frame.elements, codec.width)} are needed")
-    key, dither = key_of(frame.seed), codec.rounding == "dither"
-    small = steps.astype(np.float32)
-    run_pieces(
-        lambda lo, hi: decode_blocks(words, starts, small, np.int32(levels), dither, key, codec.width, lo, hi, out),
-        even_bounds(-(-frame.elements // BLOCK), threads),
-        threads,
-    )

@@ -1,22 +1,26 @@
 """Which elements share a scale (spans), and which share statistics (chunks)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs.kernels.common import BLOCK
 from adagq.codecs.wire import Frame
-from adagq.errors import LayoutError, PayloadError
-from adagq.vectors import Layout
+from adagq.core.codec import LayoutLike
+from adagq.core.errors import LayoutError, PayloadError
+from adagq.core.vectors import Layout
 
+Granularity = Literal["vector", "tensor"] | int  # what shares a scale; a number is a bucket length
+EXAMPLES: Final[tuple[Granularity, ...]] = ("vector", "tensor", 500)
 LARGEST_SCALE = 2e38  # leaves room for half a step of dither below float32's limit
+SHORTEST_SPAN, MOST_SHORT_SPANS = 16, 8192
 SMALL_VECTOR = 2**18  # shorter vectors get shorter chunks: there are few elements to learn statistics from
 SMALL_CHUNK = 256
 
 
-def tensor_sizes(layout: Layout | Sequence[int] | None, elements: int) -> NDArray[np.int64]:
+def tensor_sizes(layout: LayoutLike, elements: int) -> NDArray[np.int64]:
     """Return the tensor sizes of a layout, checked against the vector."""
     if layout is None:
         raise LayoutError('granularity "tensor" needs a layout (or a list of tensor sizes)')
@@ -26,15 +30,32 @@ def tensor_sizes(layout: Layout | Sequence[int] | None, elements: int) -> NDArra
     return sizes[sizes > 0]
 
 
+def max_spans(elements: int) -> int:
+    """Return how many scales a vector may have: one for 16 elements, and some thousands for short ones.
+
+    With less a scale costs more than it serves, and so would decoding: memory and time grow with the spans.
+    """
+    return MOST_SHORT_SPANS + elements // SHORTEST_SPAN
+
+
 def span_starts(granularity: str | int, elements: int, sizes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Return the boundaries of the runs of elements that share a scale: k spans, k + 1 numbers."""
     if elements == 0:
         return np.zeros(1, np.int64)
     if granularity == "tensor":
         assert sizes is not None
+        _check_count(sizes.size, granularity, elements)
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     length = elements if granularity == "vector" else int(granularity)
+    _check_count(-(-elements // length), granularity, elements)
     return np.append(np.arange(0, elements, length), elements).astype(np.int64)
+
+
+def _check_count(spans: int, granularity: str | int, elements: int) -> None:
+    if spans > (most := max_spans(elements)):
+        raise LayoutError(
+            f"granularity = {granularity}: {spans} spans for {elements} elements, at most {most} are allowed"
+        )
 
 
 def check_granularity(granularity: str | int) -> None:
@@ -50,6 +71,22 @@ def pack_granularity(granularity: str | int) -> tuple[int, int]:
     return (2, granularity) if isinstance(granularity, int) else (("vector", "tensor").index(granularity), 0)
 
 
+def granularity_name(kind: int, bucket: int) -> str:
+    """Return the granularity that stands in the knobs, for messages."""
+    return f"bucket {bucket}" if kind == 2 else ("vector", "tensor")[kind] if kind < 2 else f"kind {kind}"
+
+
+def max_head_bytes(granularity: str | int, elements: int, layout: LayoutLike) -> list[int]:
+    """Return the lengths of the sections before the codes: sizes and scales. Without a layout: at worst."""
+    if granularity == "tensor":
+        tensors = elements if layout is None else tensor_sizes(layout, elements).size
+        spans = min(tensors, max_spans(elements))
+        return [4 * spans, 4 * spans]
+    if granularity == "vector":
+        return [4 * int(elements > 0)]
+    return [4 * min(-(-elements // int(granularity)), max_spans(elements))]
+
+
 def size_section(sizes: NDArray[np.int64] | None) -> list[NDArray[np.uint32]]:
     """Tensor sizes travel in a section of their own, before the scales; other granularities need none."""
     return [] if sizes is None else [sizes.astype(np.uint32)]
@@ -61,7 +98,11 @@ def read_scales(frame: Frame, kind: int, bucket: int) -> tuple[NDArray[np.int64]
         raise PayloadError(f"granularity {kind} with bucket length {bucket}")
     scales = frame.section(int(kind == 1), np.float32)
     sizes = None
+    if scales.size > (most := max_spans(frame.elements)):
+        raise PayloadError(f"{scales.size} scales for {frame.elements} elements, at most {most} are allowed")
     if kind == 1:
+        if frame.sections[0].nbytes != scales.nbytes:
+            raise PayloadError(f"{scales.size} scales for {frame.sections[0].nbytes // 4} spans")
         sizes = frame.section(0, np.uint32).astype(np.int64)
         if sizes.sum() != frame.elements or (sizes == 0).any():
             raise PayloadError(f"tensor sizes add up to {sizes.sum()}, the header says {frame.elements} elements")
@@ -94,6 +135,10 @@ class Chunks:
     @property
     def count(self) -> int:
         return self.spans.size
+
+    @property
+    def elements(self) -> int:
+        return int(self.starts[-1])
 
     @property
     def sizes(self) -> NDArray[np.int64]:

@@ -1,16 +1,35 @@
-"""A model as bytes, and frequency tables as the kernels want them. Whatever is read is checked."""
+"""A model as bytes, and frequency tables as the kernels want them. All that is read is checked."""
 
 import zlib
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs.kernels import lattice
-from adagq.codecs.kernels.merge import pack_table
 from adagq.codecs.kernels.rans import DENSE_BITS
+from adagq.codecs.kernels.tables import (
+    ENDS_EARLY,
+    NOT_A_FREQUENCY,
+    NOT_A_RUN,
+    NOT_A_SUM,
+    NUMBER_BYTES,
+    fill_slots,
+    pack_table,
+    unpack_table,
+)
 from adagq.codecs.kernels.tokens import TOKENS
-from adagq.codecs.model import MAX_TABLES, PHASES_OF, ROW, Model, slot_bits
-from adagq.errors import PayloadError
+from adagq.codecs.model import PHASES_OF, ROW, Model, max_tables, slot_bits
+from adagq.codecs.spans import Chunks
+from adagq.core.errors import PayloadError
+
+MAX_TABLE_BYTES: Final = NUMBER_BYTES * TOKENS
+TABLE_ERRORS: Final = {
+    ENDS_EARLY: "ends early",
+    NOT_A_FREQUENCY: "holds a frequency that is too large, or one token takes all",
+    NOT_A_RUN: f"leaves out none or more than its {TOKENS} tokens",
+    NOT_A_SUM: "does not add up to its slots",
+}
 
 
 def write_model(model: Model) -> bytes:
@@ -27,7 +46,7 @@ def write_model(model: Model) -> bytes:
 
 def write_table(table: NDArray[np.uint32]) -> bytes:
     """Return frequencies as numbers of seven bits a byte; a zero is followed by how many tokens are not used."""
-    out = np.empty(3 * TOKENS, np.uint8)
+    out = np.empty(MAX_TABLE_BYTES, np.uint8)
     return out[: pack_table(table[:TOKENS], out)].tobytes()
 
 
@@ -44,22 +63,11 @@ class _Reader:
             raise PayloadError(f"the model's {what} is {value}, allowed are {low} to {high}")
         return value
 
-    def number(self, what: str, high: int) -> int:
-        value, shift = 0, 0
-        while True:
-            byte = self.byte(what)
-            value |= (byte & 127) << shift
-            if value > high:
-                raise PayloadError(f"the model's {what} is above {high}")
-            if byte < 128:
-                return value
-            shift += 7
 
-
-def read_model(data: bytes, chunks: int) -> Model:
+def read_model(data: bytes, chunks: Chunks) -> Model:
     """Undo `write_model`; everything is checked, so that decoding with the model cannot fail."""
     reader = _Reader(data)
-    count = reader.byte("class count", 1)
+    count = reader.byte("class count", 1, min(255, max(chunks.count, 1)))
     families, shifts = np.zeros(count, np.int64), np.zeros(count, np.int64)
     groups = []
     for c in range(count):
@@ -73,17 +81,16 @@ def read_model(data: bytes, chunks: int) -> Model:
             raise PayloadError(f"the groups of class {c} cover {sum(lengths)} of {phases} phases")
         groups.append(tuple(lengths))
     tables = sum(len(lengths) for lengths in groups)
-    if tables > MAX_TABLES:
-        raise PayloadError(f"{tables} frequency tables, at most {MAX_TABLES} are allowed")
+    if tables > (most := max_tables(chunks.elements)):
+        raise PayloadError(f"{tables} frequency tables for {chunks.elements} elements, at most {most} are allowed")
     bits = np.repeat(slot_bits(families), [len(lengths) for lengths in groups])
     freqs = np.zeros((tables, ROW), np.uint32)
-    for t in range(tables):
-        _read_table(reader, int(bits[t]), freqs[t])
-    rest = data[reader.at :]
+    at = _read_tables(data, reader.at, bits, freqs)
+    rest = data[at:]
     if count == 1:
-        classes = np.zeros(chunks, np.uint8)
+        classes = np.zeros(chunks.count, np.uint8)
     else:
-        classes = _read_classes(rest, chunks, count)
+        classes = _read_classes(rest, chunks.count, count)
         rest = b""
     if rest:
         raise PayloadError(f"{len(rest)} bytes follow the model")
@@ -92,37 +99,35 @@ def read_model(data: bytes, chunks: int) -> Model:
 
 def read_table(data: bytes, bits: int) -> NDArray[np.uint32]:
     """Undo `write_table` for a table on its own; returns [1, token]."""
-    reader, freqs = _Reader(data), np.zeros((1, ROW), np.uint32)
-    _read_table(reader, bits, freqs[0])
-    if reader.at != len(data):
-        raise PayloadError(f"{len(data) - reader.at} bytes follow the frequency table")
+    freqs = np.zeros((1, ROW), np.uint32)
+    end = _read_tables(data, 0, np.array([bits]), freqs)
+    if end != len(data):
+        raise PayloadError(f"{len(data) - end} bytes follow the frequency table")
     return freqs
 
 
 def slots_of(freqs: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return token << 24 | freq - 1 << 12 | slot - start for every slot of dense tables [table, token]."""
-    tokens = np.arange(ROW, dtype=np.uint32)
-    slot = np.arange(1 << DENSE_BITS, dtype=np.uint32)
-    out = np.empty((freqs.shape[0], slot.size), np.uint32)
-    for t, row in enumerate(freqs):
-        firsts = (np.cumsum(row) - row).astype(np.uint32)
-        token = np.repeat(tokens, row)
-        out[t] = (token << 24) | ((row[token] - 1) << 12) | (slot - firsts[token])
+    out = np.empty((freqs.shape[0], 1 << DENSE_BITS), np.uint32)
+    for row, slots in zip(freqs, out, strict=True):
+        fill_slots(row, slots)
     return out.reshape(-1)
 
 
-def _read_table(reader: _Reader, bits: int, out: NDArray[np.uint32]) -> None:
-    token, total = 0, 0
-    while token < TOKENS:
-        value = reader.number("frequency", 1 << bits)
-        if value == 0:
-            token += reader.byte("run of unused tokens", 1, TOKENS - token)
-            continue
-        out[token] = value
-        total += value
-        token += 1
-    if total != 1 << bits or out.max() == 1 << bits:
-        raise PayloadError(f"frequencies add up to {total}, not to {1 << bits}, or one takes all of it")
+def tokens_of(freqs: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Return the token of every slot of sparse tables [table, token]."""
+    tokens = np.tile(np.arange(ROW, dtype=np.uint8), freqs.shape[0])
+    return np.repeat(tokens, freqs.reshape(-1))
+
+
+def _read_tables(data: bytes, at: int, bits: NDArray[np.int64], freqs: NDArray[np.uint32]) -> int:
+    """Fill freqs[table, token] from data[at], and return where the tables end."""
+    raw = np.frombuffer(data, np.uint8)
+    for t, row in enumerate(freqs):
+        at = int(unpack_table(raw, at, int(bits[t]), row[:TOKENS]))
+        if at < 0:
+            raise PayloadError(f"frequency table {t} {TABLE_ERRORS[at]}")
+    return at
 
 
 def _read_classes(data: bytes, chunks: int, count: int) -> NDArray[np.uint8]:
@@ -139,8 +144,9 @@ def _read_classes(data: bytes, chunks: int, count: int) -> NDArray[np.uint8]:
     return classes
 
 
-def encoding_table(freqs: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """Return (freq << 32 | first slot, the next double above 1 / freq) of all [table, token], flattened."""
+def encoding_table(freqs: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return (freq << 32 | first slot, ceil(2^31 slots / freq)) of all [table, token], flattened."""
     wide = freqs.astype(np.uint64)
     table = np.where(wide > 0, (wide << np.uint64(32)) | (np.cumsum(wide, axis=1) - wide), np.uint64(0))
-    return table.reshape(-1), np.nextafter(1.0 / np.maximum(freqs, 1), 2.0).reshape(-1)
+    reciprocals = -(-(wide.sum(axis=1, keepdims=True).astype(np.int64) << 31) // np.maximum(freqs, 1).astype(np.int64))
+    return table.reshape(-1), reciprocals.astype(np.uint64).reshape(-1)

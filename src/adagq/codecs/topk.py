@@ -8,34 +8,108 @@ of two by which float16 values were scaled i8, and the number of coded gaps u32.
 
 import struct
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, lgamma, log
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.codec import LEVEL_BITS, Encoder, LayoutLike
-from adagq.codecs.entropy import WORDS_PER_ELEMENT
+from adagq.codecs.codec import Encoder, knobs_differ
 from adagq.codecs.floats import half_exponent
 from adagq.codecs.inputs import finite_vector, largest_magnitude
-from adagq.codecs.kernels.integers import count_tokens, decode_integers, encode_integers
+from adagq.codecs.kernels.integers import (
+    add_scattered,
+    count_tokens,
+    decode_integers,
+    encode_integers,
+    gaps_to_indices,
+    rises,
+)
 from adagq.codecs.kernels.merge import frequencies
-from adagq.codecs.kernels.rans import DENSE_BITS, STATES
-from adagq.codecs.kernels.select import LOWER_BITS, UPPER_BITS, collect, count_lower, count_upper
+from adagq.codecs.kernels.rans import DENSE_BITS, STATES, WORDS_PER_ELEMENT
+from adagq.codecs.kernels.select import LOWER_BITS, UPPER_BITS, collect, count_lower, count_upper, find_kth
 from adagq.codecs.kernels.tokens import ESCAPE, LIMIT
 from adagq.codecs.model import ROW
-from adagq.codecs.tables import encoding_table, read_table, slots_of, write_table
-from adagq.codecs.wire import Frame, Out, Writer, filled, frame_size
-from adagq.errors import PayloadError
-from adagq.vectors import FloatVector
+from adagq.codecs.registry import register
+from adagq.codecs.tables import MAX_TABLE_BYTES, encoding_table, read_table, slots_of, write_table
+from adagq.codecs.wire import Frame, Header, frame_size
+from adagq.codecs.writing import Writer, filled
+from adagq.core.codec import LEVEL_BITS, Codec, LayoutLike, Out
+from adagq.core.errors import PayloadError
+from adagq.core.vectors import FloatVector
 
 TAG_TOPK: Final = 4
 KNOBS: Final = struct.Struct("<BBBbI")
-VALUES: Final = ("float32", "float16")
-INDICES: Final = ("plain", "coded")
+Values = Literal["float32", "float16"]
+Indices = Literal["plain", "coded"]
+VALUES: Final[tuple[Values, ...]] = ("float32", "float16")
+INDICES: Final[tuple[Indices, ...]] = ("plain", "coded")
 FAR: Final = LIMIT - 1  # a gap of this size is followed by the rest of the same gap
+MAX_SHIFT: Final = 16
+PIECE: Final = 2**16  # entries that are turned into float32 at a time
 
 
+def add_topk(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
+    form, coded, shift, exponent, gaps = KNOBS.unpack_from(frame.knobs)
+    if form > 1 or coded > 1 or shift > MAX_SHIFT or (exponent and VALUES[form] == "float32"):
+        raise PayloadError("knobs out of range: form of values, form of indices, shift or exponent")
+    frame.expect_sections(4 if coded else 2)
+    values = frame.section(0, VALUES[form])
+    if values.size > frame.elements:
+        raise PayloadError(f"{values.size} entries for {frame.elements} elements")
+    pieces = [(lo, min(lo + PIECE, values.size)) for lo in range(0, values.size, PIECE)]
+    if not all(np.isfinite(_floats(values[lo:hi], exponent)).all() for lo, hi in pieces):
+        raise PayloadError("Top-k payload holds a number that is not finite")
+    indices = decode_gaps(frame, shift, gaps, values.size) if coded else _plain_indices(frame, values.size)
+    for lo, hi in pieces:
+        add_scattered(indices[lo:hi], _floats(values[lo:hi], exponent), np.float32(weight), out)
+
+
+def _floats(values: NDArray[Any], exponent: int) -> FloatVector:
+    """Return values as float32; forged ones may overflow, which the caller refuses."""
+    if values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled: FloatVector = np.ldexp(values.astype(np.float32), -exponent)
+    return scaled
+
+
+def _plain_indices(frame: Frame, kept: int) -> NDArray[np.uint32]:
+    indices: NDArray[np.uint32] = frame.section(1, np.uint32)
+    if indices.size != kept:
+        raise PayloadError(f"{indices.size} indices for {kept} values")
+    if not rises(indices, frame.elements):
+        raise PayloadError("indices do not rise, or lie outside the vector")
+    return indices
+
+
+def decode_gaps(frame: Frame, shift: int, count: int, kept: int) -> NDArray[np.uint32]:
+    """Return the rising indices of a frame whose sections 1 to 3 are what `encode_gaps` made."""
+    words, raw = frame.section(2, np.uint16), frame.section(3, np.uint32)
+    if count > kept + frame.elements // FAR or count < kept:
+        raise PayloadError(f"{count} gaps for {kept} entries of {frame.elements} elements")
+    if words.size < 2 * STATES or raw.size != -(-count * shift // 32):
+        raise PayloadError(f"{words.size} words and {raw.size} raw words cannot hold {count} gaps")
+    if frame.sections[1].size > MAX_TABLE_BYTES:
+        raise PayloadError(
+            f"a frequency table of {frame.sections[1].size} bytes, at most {MAX_TABLE_BYTES} are allowed"
+        )
+    freqs = read_table(frame.sections[1].tobytes(), DENSE_BITS)
+    gaps = np.empty(count, np.int32)
+    decode_integers(words, shift, slots_of(freqs), raw, gaps)
+    indices = gaps.view(np.uint32)  # in the same memory: an index never stands behind its gap
+    found = gaps_to_indices(gaps, FAR, frame.elements, indices)
+    if found != kept:
+        raise PayloadError(f"the gaps do not lead to {kept} entries inside {frame.elements} elements")
+    return indices[:kept]
+
+
+def _examples() -> tuple[Codec, ...]:
+    return tuple(TopK(*knobs) for knobs in product((0.01, 0.1, 1.0), VALUES, INDICES))
+
+
+@register("topk", tag=TAG_TOPK, decoder=add_topk, examples=_examples)
 @dataclass(frozen=True, slots=True)
 class TopK(Encoder):
     """Keep ceil(fraction * d) entries of largest magnitude.
@@ -46,8 +120,8 @@ class TopK(Encoder):
     """
 
     fraction: float = 0.1
-    values: Literal["float32", "float16"] = "float32"
-    indices: Literal["plain", "coded"] = "coded"
+    values: Values = "float32"
+    indices: Indices = "coded"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.fraction <= 1.0:
@@ -73,7 +147,7 @@ class TopK(Encoder):
             kept = np.ldexp(kept, exponent).astype(np.float16)
         shift, gaps, coded = 0, 0, [indices]
         if self.indices == "coded" and indices.size:
-            shift, gaps, coded = _encode_gaps(indices)
+            shift, gaps, coded = encode_gaps(indices)
         knobs = KNOBS.pack(VALUES.index(self.values), int(gaps > 0), shift, exponent, gaps)
         return filled(TAG_TOPK, x.size, [kept, *coded], seed=seed, knobs=knobs, out=out)
 
@@ -83,9 +157,35 @@ class TopK(Encoder):
         if self.indices == "plain" or not k:
             bits = 8.0 * frame_size([value_bytes, 4 * k])
         else:
-            subsets = (lgamma(d + 1) - lgamma(k + 1) - lgamma(d - k + 1)) / log(2)
-            bits = 8.0 * frame_size([value_bytes, 48, 4 * STATES, 0]) + subsets
+            bits = coded_bits(d, k, value_bytes)
         return np.full(LEVEL_BITS, bits)
+
+    def max_bytes(self, elements: int, layout: LayoutLike = None) -> int:
+        kept = self.kept(elements)
+        value_bytes = kept * (4 if self.values == "float32" else 2)
+        if self.indices == "plain" or not kept:
+            return frame_size([value_bytes, 4 * kept])
+        return frame_size([value_bytes, *max_gap_bytes(kept, elements)])
+
+    def knob_mismatch(self, header: Header, fitted: bool) -> str:
+        form, coded, *_ = KNOBS.unpack_from(header.knobs)
+        asked = int(self.indices == "coded" and header.elements > 0)
+        return knobs_differ(
+            ("values", VALUES[form] if form < 2 else form, self.values),
+            ("indices", INDICES[coded] if coded < 2 else coded, INDICES[asked]),
+        )
+
+
+def max_gap_bytes(kept: int, elements: int) -> list[int]:
+    """Return the lengths that the sections of `encode_gaps` never pass."""
+    gaps = kept + elements // FAR
+    return [MAX_TABLE_BYTES, 2 * (WORDS_PER_ELEMENT * gaps + 2 * STATES), 4 * -(-gaps * MAX_SHIFT // 32)]
+
+
+def coded_bits(elements: int, kept: int, value_bytes: int) -> float:
+    """Return the predicted bits of a payload with coded gaps: which of all subsets it is, and what every frame has."""
+    subsets = (lgamma(elements + 1) - lgamma(kept + 1) - lgamma(elements - kept + 1)) / log(2)
+    return 8.0 * frame_size([value_bytes, 48, 4 * STATES, 0]) + subsets
 
 
 def largest(x: FloatVector, k: int) -> NDArray[np.uint32]:
@@ -95,23 +195,17 @@ def largest(x: FloatVector, k: int) -> NDArray[np.uint32]:
     bits = x.view(np.uint32)
     upper = np.zeros((4, 1 << UPPER_BITS), np.int64)
     count_upper(bits, upper)
-    bin_, above = _kth(upper.sum(axis=0), k)
-    lower = np.zeros(1 << LOWER_BITS, np.int64)
+    bin_, above = find_kth(upper, k)
+    lower = np.zeros((1, 1 << LOWER_BITS), np.int64)
     count_lower(bits, np.uint32(bin_), lower)
-    low, above_low = _kth(lower, k - above)
+    low, above_low = find_kth(lower, k - above)
     indices = np.empty(k + 1, np.uint32)
     collect(bits, np.uint32((bin_ << LOWER_BITS) | low), k - above - above_low, indices)
     return indices[:k]
 
 
-def _kth(counts: NDArray[np.int64], k: int) -> tuple[int, int]:
-    """Return the bin of the k-th largest number, and how many numbers are in the bins above."""
-    from_top = np.cumsum(counts[::-1])
-    place = int(np.searchsorted(from_top, k))
-    return counts.size - 1 - place, int(from_top[place - 1]) if place else 0
-
-
-def _encode_gaps(indices: NDArray[np.uint32]) -> tuple[int, int, list[Any]]:
+def encode_gaps(indices: NDArray[np.uint32]) -> tuple[int, int, list[Any]]:
+    """Return shift, number of gaps, and the sections of at least one rising index."""
     places = indices.astype(np.int64)
     gaps = places - np.concatenate([[-1], places[:-1]]) - 1
     if int(gaps.max()) >= FAR:
@@ -129,43 +223,3 @@ def _encode_gaps(indices: NDArray[np.uint32]) -> tuple[int, int, list[Any]]:
     words = np.empty(WORDS_PER_ELEMENT * values.size + 2 * STATES + 1, np.uint16)
     at = encode_integers(values, shift, *encoding_table(freqs), raw, words)
     return shift, values.size, [write_table(freqs[0]), words[at:], raw]
-
-
-def add_topk(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
-    form, coded, shift, exponent, gaps = KNOBS.unpack_from(frame.knobs)
-    if form > 1 or coded > 1 or shift > 16:
-        raise PayloadError("knobs out of range: form of values, form of indices or shift")
-    frame.expect_sections(4 if coded else 2)
-    with np.errstate(over="ignore", invalid="ignore"):  # forged numbers are refused below
-        values = np.ldexp(frame.section(0, VALUES[form]).astype(np.float32), -exponent)
-    if values.size > frame.elements:
-        raise PayloadError(f"{values.size} entries for {frame.elements} elements")
-    if not np.isfinite(values).all():
-        raise PayloadError("Top-k payload holds a number that is not finite")
-    if coded:
-        indices = _decode_gaps(frame, shift, gaps, values.size)
-    else:
-        indices = frame.section(1, np.uint32).astype(np.int64)
-        if indices.size != values.size:
-            raise PayloadError(f"{indices.size} indices for {values.size} values")
-        if indices.size and ((np.diff(indices) <= 0).any() or int(indices[-1]) >= frame.elements):
-            raise PayloadError("indices do not rise, or lie outside the vector")
-    out[indices] += np.float32(weight) * values
-
-
-def _decode_gaps(frame: Frame, shift: int, count: int, kept: int) -> NDArray[np.int64]:
-    words, raw = frame.section(2, np.uint16), frame.section(3, np.uint32)
-    if count > kept + frame.elements // FAR or count < kept:
-        raise PayloadError(f"{count} gaps for {kept} entries of {frame.elements} elements")
-    if words.size < 2 * STATES or raw.size != -(-count * shift // 32):
-        raise PayloadError(f"{words.size} words and {raw.size} raw words cannot hold {count} gaps")
-    freqs = read_table(frame.sections[1].tobytes(), DENSE_BITS)
-    gaps = np.empty(count, np.int32)
-    decode_integers(words, shift, slots_of(freqs), raw, gaps)
-    ends = gaps != FAR
-    if int(ends.sum()) != kept or int(gaps.min(initial=0)) < 0:
-        raise PayloadError(f"{int(ends.sum())} gaps lead to an entry, {kept} are needed")
-    indices: NDArray[np.int64] = (np.cumsum(gaps.astype(np.int64)) + np.cumsum(ends) - 1)[ends]
-    if kept and int(indices[-1]) >= frame.elements:
-        raise PayloadError(f"an index is {int(indices[-1])}, the vector has {frame.elements} elements")
-    return indices

@@ -18,17 +18,18 @@ the codec's own check of its knobs and section sizes, decoding cannot fail, so a
 half-added update behind. The checksum finds accidents; against forgery every field is bounded on its own.
 """
 
-import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from adagq.errors import PayloadError
+from adagq.core.codec import Buffer
+from adagq.core.errors import PayloadError
+from adagq.core.vectors import FloatVector
 
 MAGIC: Final = b"AGQ"
 VERSION: Final = 1
@@ -36,12 +37,26 @@ HEADER: Final = struct.Struct("<3sBBBHQQQ16s")
 KNOB_BYTES: Final = 16
 ALIGNMENT: Final = 4
 MAX_SECTIONS: Final = 16
+MAX_SECTION_BYTES: Final = 2**32 - 1  # its length is a u32
+MAX_ELEMENTS: Final = 2**32 - 1  # an index is a u32
 DEFAULT_MAX_ELEMENTS: Final = 2**28  # one gigabyte of float32: a forged header cannot ask for more
+BYTES_PER_ELEMENT, FIXED_BYTES = 16, 4096  # no codec of adagq needs more, at its worst knobs
 
 SEED_MASK: Final = 2**64 - 1
 
-Buffer = bytes | bytearray | memoryview
-Out = bytearray | memoryview
+
+class Header(NamedTuple):
+    """The first 48 bytes of a payload."""
+
+    magic: bytes
+    version: int
+    tag: int
+    flags: int
+    section_count: int
+    digest: int
+    elements: int
+    seed: int
+    knobs: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +69,7 @@ class Frame:
     seed: int
     knobs: bytes
     sections: tuple[NDArray[np.uint8], ...]
+    reference: FloatVector | None = None  # the last aggregate that both ends hold, if the receiver gave it
 
     def section(self, index: int, dtype: Any) -> NDArray[Any]:
         """Return a section as an array; its byte length must be a multiple of the dtype's size."""
@@ -66,101 +82,18 @@ class Frame:
         if len(self.sections) != count:
             raise PayloadError(f"payload has {len(self.sections)} sections, its codec needs {count}")
 
+    def needed_reference(self) -> FloatVector:
+        """Return the reference, for codecs that cannot decode without it."""
+        if self.reference is None:
+            raise PayloadError("this codec needs the last aggregate as reference, and there is none")
+        if self.reference.shape != (self.elements,):
+            raise PayloadError(f"the reference has shape {self.reference.shape}, the payload {self.elements} elements")
+        return self.reference
+
 
 def frame_size(section_bytes: Sequence[int]) -> int:
     """Return the payload length for sections of these lengths."""
-    return HEADER.size + 4 * len(section_bytes) + sum(_padded(n) for n in section_bytes)
-
-
-class Writer:
-    """A payload under construction: sections are filled in place, so that no large array is copied or paged in twice.
-
-    With `out` (any writeable buffer) the payload is built at its beginning.
-    """
-
-    def __init__(
-        self,
-        tag: int,
-        elements: int,
-        section_bytes: Sequence[int],
-        *,
-        flags: int = 0,
-        seed: int = 0,
-        knobs: bytes = b"",
-        out: Out | None = None,
-    ) -> None:
-        total = frame_size(section_bytes)
-        self._payload: Any
-        if out is None:
-            self._payload, self._bytes = _new_bytes(total)
-        else:
-            view = memoryview(out).cast("B")
-            if view.readonly or len(view) < total:
-                raise ValueError(f"out holds {len(view)} bytes, the payload needs {total}, and it must be writeable")
-            self._payload = view[:total]
-            self._bytes = np.frombuffer(self._payload, np.uint8)
-        header = HEADER.pack(
-            MAGIC,
-            VERSION,
-            tag,
-            flags,
-            len(section_bytes),
-            0,
-            elements,
-            seed & SEED_MASK,
-            knobs.ljust(KNOB_BYTES, b"\0"),
-        )
-        lengths = struct.pack(f"<{len(section_bytes)}I", *section_bytes)
-        start = len(header) + len(lengths)
-        self._bytes[:start] = np.frombuffer(header + lengths, np.uint8)
-        self._sections = []
-        for nbytes in section_bytes:
-            self._sections.append(self._bytes[start : start + nbytes])
-            self._bytes[start + nbytes : start + _padded(nbytes)] = 0
-            start += _padded(nbytes)
-
-    def section(self, index: int, dtype: Any) -> NDArray[Any]:
-        """Return a section as an array to fill."""
-        return self._sections[index].view(dtype)
-
-    def set_knobs(self, knobs: bytes) -> None:
-        """Set the knobs once they are known."""
-        self._bytes[HEADER.size - KNOB_BYTES : HEADER.size] = np.frombuffer(knobs.ljust(KNOB_BYTES, b"\0"), np.uint8)
-
-    def finish(self) -> bytes:
-        """Write the checksum and return the payload (a view of it where it was built in `out`)."""
-        self._bytes[8:16] = np.frombuffer(struct.pack("<Q", checksum(self._bytes.data)), np.uint8)
-        payload: bytes = self._payload
-        return payload
-
-
-def filled(
-    tag: int,
-    elements: int,
-    sections: Sequence[NDArray[Any] | bytes],
-    *,
-    flags: int = 0,
-    seed: int = 0,
-    knobs: bytes = b"",
-    out: Out | None = None,
-) -> Writer:
-    """Return a writer whose sections are copies of these."""
-    arrays = [np.frombuffer(s, np.uint8) if isinstance(s, bytes) else s for s in sections]
-    writer = Writer(tag, elements, [a.nbytes for a in arrays], flags=flags, seed=seed, knobs=knobs, out=out)
-    for index, array in enumerate(arrays):
-        writer.section(index, array.dtype)[:] = array
-    return writer
-
-
-def _new_bytes(size: int) -> tuple[bytes, NDArray[np.uint8]]:
-    """Return a new bytes object and its memory, to be filled before anyone else sees it (as C extensions do)."""
-    api = ctypes.pythonapi
-    make, address = api.PyBytes_FromStringAndSize, api.PyBytes_AsString
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
-    address.restype, address.argtypes = ctypes.c_void_p, (ctypes.py_object,)
-    payload: bytes = make(None, size)
-    memory = (ctypes.c_uint8 * size).from_address(address(payload))
-    return payload, np.frombuffer(memory, np.uint8)
+    return HEADER.size + 4 * len(section_bytes) + sum(padded(n) for n in section_bytes)
 
 
 def checksum(payload: Buffer) -> int:
@@ -171,39 +104,65 @@ def checksum(payload: Buffer) -> int:
     return int(digest.intdigest())
 
 
-def parse(payload: Buffer, max_elements: int = DEFAULT_MAX_ELEMENTS) -> Frame:
-    """Check the frame and return its parts; raise `PayloadError` that says what is wrong."""
+def read_header(payload: Buffer) -> Header:
+    """Return the header, checked as far as it can be on its own."""
     view = memoryview(payload).cast("B")
     if len(view) < HEADER.size:
         raise PayloadError(f"truncated: {len(view)} bytes, the header alone has {HEADER.size}")
-    magic, version, tag, flags, count, digest, elements, seed, knobs = HEADER.unpack_from(view)
-    if magic != MAGIC:
-        raise PayloadError(f"not an adagq payload: it begins with {bytes(magic)!r}, not {MAGIC!r}")
-    if version != VERSION:
-        raise PayloadError(f"payload version {version}; this release reads version {VERSION}")
+    header = Header(*HEADER.unpack_from(view))
+    if header.magic != MAGIC:
+        raise PayloadError(f"not an adagq payload: it begins with {header.magic!r}, not {MAGIC!r}")
+    if header.version != VERSION:
+        raise PayloadError(f"payload version {header.version}; this release reads version {VERSION}")
+    return header
+
+
+def default_max_bytes(elements: int) -> int:
+    """Return the longest payload that is read for this many elements where the receiver names no limit."""
+    return BYTES_PER_ELEMENT * elements + FIXED_BYTES
+
+
+def parse(
+    payload: Buffer,
+    max_elements: int = DEFAULT_MAX_ELEMENTS,
+    max_bytes: int | None = None,
+    reference: FloatVector | None = None,
+) -> Frame:
+    """Check the frame and return its parts; raise `PayloadError` that says what is wrong.
+
+    Sizes first: no byte behind the header is read of a payload that is too long.
+    """
+    view = memoryview(payload).cast("B")
+    if max_bytes is not None and len(view) > max_bytes:
+        raise PayloadError(f"payload of {len(view)} bytes, at most {max_bytes} are allowed")
+    header = read_header(view)
+    elements, count = header.elements, header.section_count
+    if elements > max_elements:
+        raise PayloadError(f"payload holds {elements} elements, at most {max_elements} are allowed")
+    if max_bytes is None and len(view) > (most := default_max_bytes(elements)):
+        raise PayloadError(f"payload of {len(view)} bytes for {elements} elements, at most {most} are allowed")
     if count > MAX_SECTIONS:
         raise PayloadError(f"{count} sections, at most {MAX_SECTIONS} are allowed")
     start = HEADER.size + 4 * count
     if len(view) < start:
         raise PayloadError(f"truncated: {len(view)} bytes end inside the section table")
     lengths = struct.unpack_from(f"<{count}I", view, HEADER.size)
-    expected = start + sum(_padded(n) for n in lengths)
+    expected = start + sum(padded(n) for n in lengths)
     if expected != len(view):
         what = "truncated" if expected > len(view) else "trailing bytes"
         raise PayloadError(f"{what}: {len(view)} bytes, the section table says {expected}")
-    if (actual := checksum(view)) != digest:
-        raise PayloadError(f"corrupt: checksum {actual:016x}, the header says {digest:016x}")
-    if elements > max_elements:
-        raise PayloadError(f"payload holds {elements} elements, at most {max_elements} are allowed")
+    if (actual := checksum(view)) != header.digest:
+        raise PayloadError(f"corrupt: checksum {actual:016x}, the header says {header.digest:016x}")
     raw = np.frombuffer(view, np.uint8)
     if raw.ctypes.data % ALIGNMENT:
         raw = raw.copy()  # a slice of something larger: kernels want aligned words
     sections = []
     for length in lengths:
         sections.append(raw[start : start + length])
-        start += _padded(length)
-    return Frame(tag, flags, elements, seed, knobs, tuple(sections))
+        start += padded(length)
+    return Frame(header.tag, header.flags, elements, header.seed, header.knobs, tuple(sections), reference)
 
 
-def _padded(nbytes: int) -> int:
+def padded(nbytes: int) -> int:
+    """Return the bytes that a section of this length takes."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT

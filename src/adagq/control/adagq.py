@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
-from adagq.codecs import LEVEL_BITS, MAX_LEVELS
 from adagq.control.allocate import allocate, bits_of, levels_of
 from adagq.control.controller import (
-    Probe,
+    Pair,
+    at_levels,
     number_from_json,
     number_to_json,
     plausible_loss,
@@ -30,8 +30,10 @@ from adagq.control.controller import (
     usable_norm,
 )
 from adagq.control.history import History, believed_curves
-from adagq.errors import ConfigError
-from adagq.messages import Choice, Facts, Receipt
+from adagq.control.registry import CONTROLLERS
+from adagq.core.codec import LEVEL_BITS, MAX_LEVELS, Codec
+from adagq.core.errors import ConfigError
+from adagq.core.messages import Choice, Facts, Receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class AdaGQState:
         }
 
 
+@CONTROLLERS.register("adagq")
 @dataclass(frozen=True, slots=True)
 class AdaGQ:
     """The paper's algorithm; two switches ablate it.
@@ -59,10 +62,13 @@ class AdaGQ:
     `adaptive=False` keeps the mean at `levels`; `heterogeneous=False` gives all clients the same levels.
     `rates` is what stands for bits_i(b): the codec's rate curve, or the paper's plain b.
 
+    >>> from adagq.codecs import QSGD
     >>> controller = AdaGQ()
     >>> state = controller.observe(controller.init(2), Facts(1, (), (), math.nan, 0.0))
-    >>> controller.choose(state, [0, 1])[0].levels, controller.probe(state, [0, 1])[0].levels
-    (255, (255, 127))
+    >>> controller.choose(state, [0, 1], QSGD())[0].codec.levels
+    255
+    >>> [codec.levels for codec in controller.probe(state, [0, 1], QSGD())[0]]
+    [255, 127]
     """
 
     levels: float = 255.0  # s_0
@@ -103,19 +109,20 @@ class AdaGQ:
             history=state.history.extended(facts.receipts),
         )
 
-    def choose(self, state: AdaGQState, cohort: Sequence[int]) -> dict[int, Choice]:
+    def choose(self, state: AdaGQState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
         levels = self._assigned(state, cohort, state.mean_levels)
-        return {client: Choice(levels=s) for client, s in zip(cohort, levels, strict=True)}
+        return {client: Choice(at_levels(codec, s)) for client, s in zip(cohort, levels, strict=True)}
 
-    def probe(self, state: AdaGQState, cohort: Sequence[int]) -> dict[int, Probe]:
+    def probe(self, state: AdaGQState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
         if not self.adaptive or state.round == 0:  # before the first aggregate there is nothing to re-quantize
-            return {client: Probe() for client in cohort}
+            return {}
         levels = self._assigned(state, cohort, state.mean_levels)
         probes = self._assigned(state, cohort, self._probe_mean(state.mean_levels))
-        return {client: Probe(levels=(s, p)) for client, s, p in zip(cohort, levels, probes, strict=True)}
+        pairs = zip(cohort, levels, probes, strict=True)
+        return {client: (at_levels(codec, s), at_levels(codec, p)) for client, s, p in pairs}
 
-    def broadcast(self, state: AdaGQState) -> Choice:
-        return Choice()
+    def broadcast(self, state: AdaGQState) -> int | None:
+        return None
 
     def from_json(self, data: Mapping[str, Any]) -> AdaGQState:
         return AdaGQState(

@@ -15,7 +15,7 @@ from bisect import bisect_right
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adagq.codecs import LEVEL_BITS
+from adagq.core.codec import LEVEL_BITS
 
 FloatArray = NDArray[np.float64]
 

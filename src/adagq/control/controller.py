@@ -4,33 +4,29 @@ A controller is a frozen value with pure methods over a frozen state; no I/O, no
 
     state = controller.init(clients)                     # clients: how many
     state = controller.observe(state, facts)             # step 3b of every round, before choose
-    choices = controller.choose(state, cohort)           # {client: Choice} for this round's uploads
-    probes = controller.probe(state, cohort)             # {client: Probe} for step 1 of the *next* round
+    choices = controller.choose(state, cohort, codec)    # {client: Choice} for this round's uploads
+    probes = controller.probe(state, cohort, codec)      # {client: (codec, codec)} for step 1 of the *next* round
     state.to_json() / controller.from_json(data)         # for checkpoints; floats survive exactly
 
-`choose` and `probe` depend on the state only; the loop calls them after `observe`. Facts come from the
+`codec` is the method's own: a choice names the codec that a client is to use. `choose` and `probe` depend on the state
+only; the loop calls them after `observe`. Facts come from the
 network: a controller learns from what is complete and plausible and skips the rest, so that no reply makes
 its state NaN, negative or stuck.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from adagq.messages import Choice, Facts
+from adagq.core.codec import Codec, Leveled
+from adagq.core.messages import Choice, Facts
 
 # Beyond these a reply is a broken clock or a diverged model, and would alone rule every mean and maximum.
 MAX_SECONDS = 1e7
 MAX_LOSS = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What step 1 of the next round asks of one client; the fields are those of `messages.Sync`."""
-
-    levels: tuple[int, int] | None = None
-    noise: float = 0.0
+Pair = tuple[Codec, Codec]
 
 
 class ControlState(Protocol):
@@ -51,15 +47,22 @@ class Controller(Protocol[StateT]):
 
     def observe(self, state: StateT, facts: Facts) -> StateT: ...
 
-    def choose(self, state: StateT, cohort: Sequence[int]) -> dict[int, Choice]: ...
+    def choose(self, state: StateT, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]: ...
 
-    def probe(self, state: StateT, cohort: Sequence[int]) -> dict[int, Probe]: ...
+    def probe(self, state: StateT, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
+        """Return the two codecs that each client re-quantizes the next aggregate with; nothing for who need not."""
+        ...
 
-    def broadcast(self, state: StateT) -> Choice:
-        """Return how many bytes the aggregate's payload may take; an empty choice leaves its codec as it is."""
+    def broadcast(self, state: StateT) -> int | None:
+        """Return how many bytes the aggregate's payload may take; None leaves its codec as it is."""
         ...
 
     def from_json(self, data: Mapping[str, Any]) -> StateT: ...
+
+
+def at_levels(codec: Codec, levels: int) -> Codec:
+    """Return the codec with so many levels; itself if it has none, or if `levels` is 0."""
+    return codec.with_levels(levels) if levels and isinstance(codec, Leveled) else codec
 
 
 def plausible_seconds(seconds: float) -> bool:

@@ -16,6 +16,9 @@ Where links are so slow that even few bits outlast the computing, clients had be
 number of local epochs E goes up or down by one a round where J(tau, E) (1 + epoch_cost (E - 1)) / E is smaller by a few
 per cent. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it as far as 3.3 single ones.
 
+The first payload is a probe: nothing is known of the links. `first_bits` a parameter make it the same on every model,
+where a number of levels is fewer bits the larger a tensor is; from it `first_step` leads to the useful size at once.
+
 No single client steers the others: what is known of it, and how far it is believed, is `fit_state`'s. One that needs
 several times as long as nine in ten does not hold up tau: the round lasts as long as that client takes and nobody
 else's payload changes.
@@ -29,22 +32,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs import MAX_LEVELS
-from adagq.control.controller import Probe
+from adagq.control.controller import Pair, at_levels
 from adagq.control.fit_state import LOUD, FitState, FloatArray, filled, from_json, learn, nmse_at, unknown
-from adagq.errors import ConfigError
-from adagq.messages import Choice, Facts
+from adagq.control.registry import CONTROLLERS
+from adagq.core.codec import MAX_LEVELS, Codec
+from adagq.core.errors import ConfigError
+from adagq.core.messages import Choice, Facts
 
 GRID = 96
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 
 
+@CONTROLLERS.register("fit")
 @dataclass(frozen=True, slots=True)
 class Fit:
     """`noise_cost`: kappa; `broadcast_cost`: the same for the broadcast, whose error feedback repays most of it.
 
+    >>> from adagq.codecs import QSGD
     >>> controller = Fit()
-    >>> controller.choose(controller.init(2), [0, 1])[0].budget_bytes is None  # nothing known yet: the codec as it is
+    >>> controller.choose(controller.init(2), [0, 1], QSGD())[0].budget_bytes is None  # nothing is known yet
     True
     """
 
@@ -53,11 +59,17 @@ class Fit:
     step: float = 3.0  # budgets change by this factor a round at most: the error model is local
     max_epochs: int = 5
     epoch_cost: float = 0.13
+    first_bits: float = 0.0  # a parameter: the first payload, which probes the links; 0 leaves it to the codec
+    first_step: float = 0.0  # the factor after the first payload; 0: `step`
 
     def __post_init__(self) -> None:
         for name, low in (("noise_cost", 0.0), ("broadcast_cost", 0.0), ("step", 1.0), ("epoch_cost", 0.0)):
             if not low < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} = {getattr(self, name)!r}: must be a number above {low:g}")
+        if not 0.0 <= self.first_bits < math.inf:
+            raise ConfigError(f"first_bits = {self.first_bits!r}: must be a number >= 0")
+        if self.first_step != 0.0 and not 1.0 < self.first_step < math.inf:
+            raise ConfigError(f"first_step = {self.first_step!r}: must be 0 or a number above 1")
         if self.max_epochs < 1:
             raise ConfigError(f"max_epochs = {self.max_epochs!r}: must be a whole number >= 1")
 
@@ -71,6 +83,7 @@ class Fit:
 
     def _steered(self, state: FitState, known: NDArray[np.int64]) -> FitState:
         """Return the state with the epochs and the finishing time of the next round."""
+        state = replace(state, reach=self.step if math.isfinite(state.tau) else self.first_step or self.step)
         best, least = state, math.inf
         for change in (0, -1, 1):
             epochs = state.epochs + change
@@ -84,31 +97,31 @@ class Fit:
                 best, least = replace(tried, tau=tau), cost
         return best
 
-    def choose(self, state: FitState, cohort: Sequence[int]) -> dict[int, Choice]:
+    def choose(self, state: FitState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
         if not math.isfinite(state.tau):
-            return {client: Choice() for client in cohort}
+            return {client: Choice(budget_bits=self.first_bits) for client in cohort}
         columns = filled(state, cohort)
-        budgets = self._budgets(columns, np.array([state.tau]))[:, 0]
+        budgets = self._budgets(columns, np.array([state.tau]), state.reach)[:, 0]
         return {
-            client: Choice(min(max(int(s), 0), MAX_LEVELS), max(int(b), 1), int(state.epochs))
+            client: Choice(at_levels(codec, min(max(int(s), 0), MAX_LEVELS)), max(int(b), 1), int(state.epochs))
             for client, s, b in zip(cohort, columns["levels"], budgets, strict=True)
         }
 
-    def probe(self, state: FitState, cohort: Sequence[int]) -> dict[int, Probe]:
-        return {client: Probe() for client in cohort}
+    def probe(self, state: FitState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
+        return {}
 
-    def broadcast(self, state: FitState) -> Choice:
+    def broadcast(self, state: FitState) -> int | None:
         """Return the bytes of the aggregate's payload, the same for all: minimise seconds + T cost D / (1 - D).
 
         D is the share of the energy that stays behind as residual: D / (1 - D) rounds is how late it arrives.
         """
         if not math.isfinite(state.broadcast_nmse * state.broadcast_bytes * state.tau):
-            return Choice()
+            return None
         factors = np.geomspace(1 / self.step, self.step, GRID)
         lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** factors  # 4^-b, b proportional to the bytes
         seconds = state.broadcast_bytes * factors * state.download_seconds_per_byte
         cost = seconds + (state.tau + state.server_seconds) * self.broadcast_cost * lost / (1.0 - lost)
-        return Choice(budget_bytes=int(state.broadcast_bytes * factors[np.argmin(cost)]))
+        return int(state.broadcast_bytes * factors[np.argmin(cost)])
 
     def from_json(self, data: Mapping[str, Any]) -> FitState:
         return from_json(data)
@@ -123,7 +136,7 @@ class Fit:
         first = float(busy.max())
         span = first or float(np.median(columns["nbytes"] / columns["rate"]))  # of clients that compute in no time
         taus = first + np.geomspace(1e-3, 10.0, GRID) * span
-        sizes = self._budgets(columns, taus)
+        sizes = self._budgets(columns, taus, state.reach)
         noise = nmse_at(columns["nmse"], columns["nbytes"], sizes)
         signal = state.signal if math.isfinite(state.signal) else float((share * energy).sum())
         with np.errstate(over="ignore"):
@@ -135,8 +148,8 @@ class Fit:
         least = int(np.argmin(cost))
         return float(taus[least]), float(cost[least])
 
-    def _budgets(self, columns: Mapping[str, FloatArray], taus: FloatArray) -> FloatArray:
-        """Return bytes [client, tau] that arrive in time, at most a factor `step` from the last upload's."""
+    def _budgets(self, columns: Mapping[str, FloatArray], taus: FloatArray, reach: float) -> FloatArray:
+        """Return bytes [client, tau] that arrive in time, at most a factor `reach` from the last upload's."""
         spare = np.maximum(taus[None] - columns["busy_seconds"][:, None], 0.0)
         last = columns["nbytes"][:, None]
-        return np.clip(spare * columns["rate"][:, None], last / self.step, last * self.step)
+        return np.clip(spare * columns["rate"][:, None], last / reach, last * reach)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.control.controller import plausible_seconds, usable_norm
-from adagq.messages import Broadcast, Facts, Receipt
+from adagq.core.messages import Broadcast, Facts, Receipt
 
 FloatArray = NDArray[np.float64]
 COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels", "epoch_seconds")
 SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
-OUTLIER = 3.0  # times the ninth decile of the seconds, and the client waits for no one and no one for it
+OUTLIER = 3.0  # times the ninth decile of the seconds: such a client is left out of the finishing time
 LOUD = 10.0  # times the median of the energies: what one client counts at most
 CREDIBLE = 3.0  # times the median of the bits (as the error tells) per byte (as was sent), up and down
 
@@ -44,6 +44,7 @@ class FitState:
     broadcast_nmse: float = math.nan
     tau: float = math.nan
     epochs: float = 1.0  # of the round that `busy_seconds` and `tau` are for
+    reach: float = 3.0  # the factor by which budgets may differ from the last upload's
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -61,7 +62,7 @@ def unknown(clients: int) -> FitState:
 
 
 def from_json(data: Mapping[str, Any]) -> FitState:
-    """Return what `FitState.to_json` told."""
+    """Invert `FitState.to_json`."""
     columns: dict[str, Any] = {name: np.array([_number(v) for v in data[name]], np.float64) for name in COLUMNS}
     return FitState(**columns | {name: _number(v) for name, v in data.items() if name not in COLUMNS})
 

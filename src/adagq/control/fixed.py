@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from adagq.codecs import MAX_LEVELS
-from adagq.control.controller import Probe
-from adagq.errors import ConfigError
-from adagq.messages import Choice, Facts
+from adagq.control.controller import Pair, at_levels
+from adagq.control.registry import CONTROLLERS
+from adagq.core.codec import MAX_LEVELS, Codec
+from adagq.core.errors import ConfigError
+from adagq.core.messages import Choice, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +19,15 @@ class FixedState:
         return {}
 
 
+@CONTROLLERS.register("fixed")
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """s_i = `levels`, or what `by_client` says; 0 leaves the codec as it is.
 
+    >>> from adagq.codecs import QSGD
     >>> controller = Fixed(levels=255, by_client={1: 15})
-    >>> [choice.levels for choice in controller.choose(controller.init(2), [0, 1]).values()]
+    >>> choices = controller.choose(controller.init(2), [0, 1], QSGD())
+    >>> [choice.codec.levels for choice in choices.values()]
     [255, 15]
     """
 
@@ -41,14 +45,14 @@ class Fixed:
     def observe(self, state: FixedState, facts: Facts) -> FixedState:
         return state
 
-    def choose(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Choice]:
-        return {client: Choice(levels=self.by_client.get(client, self.levels)) for client in cohort}
+    def choose(self, state: FixedState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
+        return {client: Choice(at_levels(codec, self.by_client.get(client, self.levels))) for client in cohort}
 
-    def probe(self, state: FixedState, cohort: Sequence[int]) -> dict[int, Probe]:
-        return {client: Probe() for client in cohort}
+    def probe(self, state: FixedState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
+        return {}
 
-    def broadcast(self, state: FixedState) -> Choice:
-        return Choice()
+    def broadcast(self, state: FixedState) -> int | None:
+        return None
 
     def from_json(self, data: Mapping[str, Any]) -> FixedState:
         return FixedState()

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs import LEVEL_BITS
 from adagq.control.allocate import bits_of, fill_rates
 from adagq.control.controller import plausible_seconds
-from adagq.messages import Receipt
+from adagq.core.codec import LEVEL_BITS
+from adagq.core.messages import Receipt
 
 FloatArray = NDArray[np.float64]
 FAST = 10.0  # times the median: as fast as a client may be

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adagq.codecs import MAX_LEVELS
-from adagq.control.controller import Probe, number_from_json, number_to_json, usable_norm
-from adagq.errors import ConfigError
-from adagq.messages import Choice, Facts
+from adagq.control.controller import Pair, at_levels, number_from_json, number_to_json, usable_norm
+from adagq.control.registry import CONTROLLERS
+from adagq.core.codec import MAX_LEVELS, Codec
+from adagq.core.errors import ConfigError
+from adagq.core.messages import Choice, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,17 @@ class NormOnlyState:
         return {"levels": self.levels, "norm": number_to_json(self.norm)}
 
 
+@CONTROLLERS.register("norm-only")
 @dataclass(frozen=True, slots=True)
 class NormOnly:
     """The rule above, starting from `levels`.
 
+    >>> from adagq.codecs import QSGD
     >>> controller = NormOnly(levels=255)
     >>> state = controller.init(1)
     >>> for round, norm in ((1, math.nan), (2, 8.0), (3, 2.0)):
     ...     state = controller.observe(state, Facts(round, (), (), norm, 0.0))
-    >>> controller.choose(state, [0])[0].levels
+    >>> controller.choose(state, [0], QSGD())[0].codec.levels
     253
     """
 
@@ -67,14 +70,14 @@ class NormOnly:
         moved = state.levels + self.gain * (math.log2(facts.norm) - math.log2(state.norm))
         return NormOnlyState(min(max(moved, self.levels_min), self.levels_max), facts.norm)
 
-    def choose(self, state: NormOnlyState, cohort: Sequence[int]) -> dict[int, Choice]:
-        return {client: Choice(levels=round(state.levels)) for client in cohort}
+    def choose(self, state: NormOnlyState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
+        return {client: Choice(at_levels(codec, round(state.levels))) for client in cohort}
 
-    def probe(self, state: NormOnlyState, cohort: Sequence[int]) -> dict[int, Probe]:
-        return {client: Probe() for client in cohort}
+    def probe(self, state: NormOnlyState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
+        return {}
 
-    def broadcast(self, state: NormOnlyState) -> Choice:
-        return Choice()
+    def broadcast(self, state: NormOnlyState) -> int | None:
+        return None
 
     def from_json(self, data: Mapping[str, Any]) -> NormOnlyState:
         return NormOnlyState(levels=float(data["levels"]), norm=number_from_json(data["norm"]))

@@ -1,35 +1,53 @@
-"""Torch models, data sets and partitions behind `client.Learner` and `client.Population`.
+"""Learning with torch, behind `client.Learner` and `client.Population`.
 
-    from adagq.learners import TaskSpec                        # a task in plain fields; build() a population
+    from adagq.learners import LearningTask                        # a task in plain fields; build() a population
     from adagq.learners import TorchLearner, TorchPopulation   # your own modules and data
 
 Torch takes seconds to import, so it is imported when the first of its names is used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from adagq.learners.task import TaskSpec
+from adagq.core.extras import need
+from adagq.core.lazy import lazy_names
+from adagq.learners.task import LearningTask
 
 if TYPE_CHECKING:
     from adagq.learners.flat import FlatModule
     from adagq.learners.loop_learner import LoopLearner
-    from adagq.learners.models import MODELS
-    from adagq.learners.torch_learner import Samples, TorchLearner, TorchPopulation
+    from adagq.learners.models import MODELS, ModelOptions
+    from adagq.learners.samples import Samples
+    from adagq.learners.torch_learner import TorchLearner, TorchPopulation
+    from adagq.learners.travelling import travelling_state
 
-__all__ = ["MODELS", "FlatModule", "LoopLearner", "Samples", "TaskSpec", "TorchLearner", "TorchPopulation"]
+__all__ = [
+    "MODELS",
+    "FlatModule",
+    "LearningTask",
+    "LoopLearner",
+    "ModelOptions",
+    "Samples",
+    "TorchLearner",
+    "TorchPopulation",
+    "travelling_state",
+]
 
-_HOMES = {
-    "MODELS": "models",
-    "FlatModule": "flat",
-    "LoopLearner": "loop_learner",
-    "Samples": "torch_learner",
-    "TorchLearner": "torch_learner",
-    "TorchPopulation": "torch_learner",
-}
+_load = lazy_names(
+    __name__,
+    {
+        "MODELS": "models",
+        "FlatModule": "flat",
+        "LoopLearner": "loop_learner",
+        "ModelOptions": "models",
+        "Samples": "samples",
+        "TorchLearner": "torch_learner",
+        "TorchPopulation": "torch_learner",
+        "travelling_state": "travelling",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in __all__:
+        need("torch", "torch")
+    return _load(name)

@@ -1,4 +1,4 @@
-"""A `client.Learner` around somebody's own training loop: the least that a torch app has to hand over.
+"""A `client.Learner` around your own training loop: the least that a torch app has to hand over.
 
     LoopLearner(Net(), train=lambda net, epochs, lr: …, loss=lambda net: …, examples=600)
 
@@ -9,11 +9,12 @@ from torch's global generator (shuffling loaders, dropout) comes from the run's 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from adagq.errors import ConfigError, DataError, LayoutError
+from adagq.core.errors import ConfigError, DataError
+from adagq.core.vectors import FloatVector
 from adagq.learners.torch_learner import seeded
-from adagq.vectors import FloatVector, Layout
+from adagq.learners.travelling import layout_of, stored_buffers, trained_parameters, travelling_state
 
 Train = Callable[[nn.Module, int, float], float | None]  # module, epochs, learning rate -> mean training loss
 Loss = Callable[[nn.Module], float]  # module -> loss on held-out samples
@@ -25,7 +26,7 @@ class LoopLearner:
     Parameters
     ----------
     module : nn.Module
-        The model. Parameters that do not require gradients stay as they are and never travel.
+        The model, in any precision. Parameters that do not require gradients stay as they are and never travel.
     train : Callable[[nn.Module, int, float], float | None]
         Trains for so many epochs at this learning rate; may return the mean loss.
     examples : int
@@ -44,18 +45,16 @@ class LoopLearner:
         self.module = module
         self.examples, self.held_out = examples, held_out
         self._train, self._loss = train, loss
-        self.layout = Layout.of(self._tensors(), buffers=self._buffers())
-        if not self.layout.elements:
-            raise LayoutError("the module has no trainable parameters")
+        self.layout = layout_of(module)
 
     def load(self, vector: FloatVector, buffers: FloatVector) -> None:
         arrays = self.layout.unpack(vector, buffers)
         with torch.no_grad():
-            for name, tensor in self._tensors().items():
+            for name, tensor in {**trained_parameters(self.module), **stored_buffers(self.module)}.items():
                 tensor.copy_(torch.as_tensor(arrays[name]))
 
     def dump(self) -> tuple[FloatVector, FloatVector]:
-        return self.layout.pack(self._tensors())
+        return self.layout.pack(travelling_state(self.module))
 
     def train(self, epochs: int, learning_rate: float, seed: int) -> float:
         self.module.train()
@@ -72,11 +71,3 @@ class LoopLearner:
             value = float(self._loss(self.module))
         self.module.train(was_training)
         return value
-
-    def _buffers(self) -> dict[str, Tensor]:
-        stored = self.module.state_dict().keys()
-        return {name: buffer for name, buffer in self.module.named_buffers() if name in stored}
-
-    def _tensors(self) -> dict[str, Tensor]:
-        trained = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
-        return {**trained, **self._buffers()}

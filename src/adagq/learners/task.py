@@ -1,67 +1,69 @@
 """What is learned, in plain fields: data, model, partition, local SGD.
 
-    population = TaskSpec(data="fashion-mnist", model="resnet18", width=16, stem="imagenet").build()
+    population = LearningTask(data="fashion-mnist", model="resnet18", width=16, stem="imagenet").build()
 
-A spec is small, frozen and hashable: workers get the spec and build their own population from it. Building
-imports torch; making a spec does not.
+A task is small, frozen and hashable: workers get the task and build their own population from it. Building
+imports torch; making a task does not.
 """
 
-from dataclasses import dataclass
+import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
-from adagq.errors import ConfigError, DataError
-from adagq.learners.data import load_data
-from adagq.learners.partitions import hold_out, partition
-from adagq.seeds import generator
+from adagq.core.errors import DataError
+from adagq.core.extras import need
+from adagq.core.registry import load_plugin
+from adagq.core.seeds import generator
+from adagq.core.settings import Flag, Number, Text, Whole, settings
+from adagq.data import DataSet, load_data
+from adagq.data.files import Array
+from adagq.data.partitions import hold_out, partition
 
 if TYPE_CHECKING:
+    from adagq.learners.samples import Samples
     from adagq.learners.torch_learner import TorchPopulation
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
+Count = Annotated[Whole, Field(ge=1)]
+
+
+@settings("task")
+class LearningTask:
     """One learning task. `seed` draws the partition, the held-out and the test samples, not the model."""
 
-    data: str = "digits"
-    data_folder: str | None = None  # where fashion-mnist and cifar10 lie; None: the usual places
-    model: str = "cnn"
-    width: int | None = None  # None: the model's own
-    stem: str | None = None  # "cifar" (the default) or "imagenet"; resnet18 and googlenet only
-    partition: str = "sigma_d"
-    partition_value: float | None = None  # sigma_d's degree or Dirichlet's alpha; None: 0.5
-    clients: int = 20
-    samples_per_client: int | None = None  # before holding out; None: as many as the split allows
-    test_samples: int | None = None  # None: the whole test set
-    batch_size: int = 32
-    held_out: float = 0.1
-    probe_samples: int = 256  # at most so many are held out
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    seed: int = 0
-    # `synthetic` only
-    shape: tuple[int, int, int] = (1, 16, 16)
-    classes: int = 10
-    samples: int = 4000
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 2:
-            raise ConfigError(f"batch_size: {self.batch_size} is below 2, the least that BatchNorm can train on")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError(f"momentum: {self.momentum} is not in [0, 1)")
-        if not 0 <= self.weight_decay < np.inf:
-            raise ConfigError(f"weight_decay: {self.weight_decay} is negative or not finite")
-        if self.test_samples is not None and self.test_samples < 1:
-            raise ConfigError(f"test_samples: {self.test_samples} is below 1")
+    data: Text = "digits"  # the data set
+    data_folder: Text | None = None  # where fashion-mnist and cifar10 lie; None: the usual places
+    model: Text = "cnn"  # the model that is trained
+    width: Count | None = None  # None: the model's own
+    stem: Text | None = None  # "cifar" (the default), "imagenet" or, resnet18 only, "stride2"; resnet18 and googlenet
+    partition: Text = "sigma_d"  # how unlike the clients' data are: iid, sigma_d, dirichlet, contiguous
+    partition_value: Number | None = None  # sigma_d's degree or Dirichlet's alpha; None: 0.5
+    clients: Count = 20  # as many as the fleet has
+    samples_per_client: Count | None = None  # before holding out; None: as many as the split allows
+    test_samples: Count | None = None  # None: the whole test set
+    batch_size: Annotated[Whole, Field(ge=2)] = 32  # 2 is the least that BatchNorm can train on
+    held_out: Annotated[Number, Field(gt=0, lt=1)] = 0.1  # share of a client's samples that it does not train on
+    probe_samples: Count = 256  # at most so many are held out
+    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0  # of the clients' SGD
+    weight_decay: Annotated[Number, Field(ge=0, lt=math.inf)] = 0.0  # of the clients' SGD
+    seed: Annotated[Whole, Field(ge=0)] = 0
+    plugins: tuple[Text, ...] = ()  # files and modules that register parts: every worker loads them before it builds
+    channels_last: Flag = False  # memory format of images: other kernels, so other rows in the last digits
+    # Of data that are drawn: `synthetic` and `characters`.
+    shape: tuple[Count, ...] | None = None  # of one sample; None: (1, 16, 16) and 32 characters
+    classes: Annotated[Whole, Field(ge=2)] = 10  # `synthetic` only
+    samples: Count = 4000  # `synthetic` only
 
     def build(self) -> "TorchPopulation":
         """Load the data, split it, draw a model."""
-        import torch
-
+        need("torch", "torch")
+        for plugin in self.plugins:
+            load_plugin(plugin)
         from adagq.learners.models import build_model
-        from adagq.learners.torch_learner import Samples, TorchPopulation
+        from adagq.learners.torch_learner import TorchPopulation
 
         data = load_data(
             self.data,
@@ -71,6 +73,26 @@ class TaskSpec:
             samples=self.samples,
             seed=self.seed,
         )
+        clients, test = self._samples(data)
+        build = partial(build_model, self.model, data.shape, data.classes, self.width, self.stem, data.has_tokens)
+        return TorchPopulation(
+            build,
+            clients,
+            test,
+            batch_size=self.batch_size,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+        )
+
+    def _samples(self, data: DataSet) -> "tuple[list[tuple[Samples, Samples]], Samples]":
+        """Return every client's training and held-out samples, and the common test samples."""
+        from adagq.learners.samples import Samples
+
+        normalisation = data.normalisation()
+
+        def samples(inputs: Array, labels: Array) -> Samples:
+            return Samples.normalised(inputs, labels, normalisation, self.channels_last)
+
         shares = partition(
             self.partition,
             self.partition_value,
@@ -79,13 +101,7 @@ class TaskSpec:
             self.seed,
             self.samples_per_client,
         )
-        mean, deviation = (torch.from_numpy(part).view(-1, 1, 1) for part in data.normalisation())
-
-        def samples(images: np.ndarray, labels: np.ndarray) -> Samples:
-            index = torch.arange(len(labels))
-            return Samples(torch.from_numpy(images), torch.from_numpy(labels), index, mean, deviation)
-
-        train = samples(data.train_images, data.train_labels)
+        train, test = samples(data.train_inputs, data.train_labels), samples(data.test_inputs, data.test_labels)
         clients = []
         for client, share in enumerate(shares):
             learn, held = hold_out(share, self.held_out, self.probe_samples, self.seed, client)
@@ -95,17 +111,9 @@ class TaskSpec:
                     f"holding out {len(held)}; BatchNorm needs at least 2"
                 )
             clients.append((train.take(learn), train.take(held)))
-        test = samples(data.test_images, data.test_labels)
         if self.test_samples is not None:
             if self.test_samples > len(test):
                 raise DataError(f"test_samples: {self.test_samples} asked, {self.data} has {len(test)}")
             order = generator(self.seed, "test").permutation(len(test))
             test = test.take(np.sort(order[: self.test_samples]))
-        return TorchPopulation(
-            partial(build_model, self.model, data.shape, data.classes, self.width, self.stem),
-            clients,
-            test,
-            batch_size=self.batch_size,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-        )
+        return clients, test

@@ -7,9 +7,9 @@ Same seed, same bytes: every shuffle and every draw of a layer (dropout) comes f
 given, and a population computes on one thread.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,68 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from adagq.errors import ConfigError, DataError
+from adagq.core.errors import ConfigError, DataError
+from adagq.core.seeds import derive, generator
+from adagq.core.vectors import FloatVector, Layout
 from adagq.learners.flat import FlatModule
-from adagq.seeds import derive, generator
-from adagq.vectors import FloatVector, Layout
+from adagq.learners.samples import Samples, batches
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 EVALUATION_BATCH = 500
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Inputs and targets, or the rows `index` of them; `mean` and `deviation` are taken out batch by batch.
-
-    Clients share the tensors: a client costs its index. Bytes stay bytes until their batch is needed.
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    index: Tensor
-    mean: Tensor | None = None
-    deviation: Tensor | None = None
-
-    @classmethod
-    def of(cls, data: Any) -> "Samples":
-        """Accept a pair of arrays or tensors, or any sized data set that yields (input, target) pairs."""
-        if isinstance(data, Samples):
-            return data
-        if not (isinstance(data, tuple | list) and len(data) == 2 and hasattr(data[0], "shape")):
-            data = torch.utils.data.default_collate([data[i] for i in range(len(data))])
-        inputs, targets = (torch.as_tensor(part) for part in data)
-        if len(inputs) != len(targets):
-            raise DataError(f"{len(inputs)} inputs, {len(targets)} targets")
-        return cls(inputs, targets, torch.arange(len(targets)))
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def take(self, rows: Any) -> "Samples":
-        """Return some of the samples, sharing the tensors."""
-        return replace(self, index=self.index[torch.as_tensor(rows)])
-
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets at `rows`, which come from `index`."""
-        inputs = self.inputs.index_select(0, rows)
-        if inputs.dtype is torch.uint8:
-            inputs = inputs.float()
-        if self.mean is not None and self.deviation is not None:
-            inputs = inputs.sub_(self.mean).div_(self.deviation)
-        return inputs, self.targets.index_select(0, rows)
-
-
-def batches(rows: Tensor, batch_size: int) -> list[Tensor]:
-    """Cut one epoch's rows into batches, without a last one that is too small.
-
-    A few samples through BatchNorm have no variance worth the name and wreck the running statistics, so a
-    last batch below a quarter of the batch size (or below 3) is dropped, unless it is the only one.
-    """
-    parts = list(torch.split(rows, batch_size))
-    if len(parts) > 1 and len(parts[-1]) < min(batch_size, max(3, batch_size // 4)):
-        parts.pop()
-    return parts
 
 
 @contextmanager
@@ -136,25 +83,26 @@ class TorchLearner:
 
     def train(self, epochs: int, learning_rate: float, seed: int) -> float:
         """Run `epochs` of SGD; momentum starts from zero, as a client's optimizer does every round."""
-        module, weights = self.model.module, self.model.vector
-        gradient = self.model.bind_gradients()
-        velocity = torch.zeros_like(gradient) if self.momentum else gradient
+        module, groups = self.model.module, self.model.bind_gradients()
+        velocities = [torch.zeros_like(group.gradient) if self.momentum else group.gradient for group in groups]
         total, seen = 0.0, 0
         module.train()
         with seeded(derive(seed, "layers")):
             for epoch in range(epochs):
                 order = torch.from_numpy(generator(seed, "shuffle", epoch).permutation(self.examples))
                 for rows in batches(self._train.index[order], self.batch_size):
-                    inputs, targets = self._to_device(self._train.batch(rows))
-                    gradient.zero_()
+                    inputs, targets = self.model.accept(*self._train.batch(rows))
+                    for group in groups:
+                        group.gradient.zero_()
                     loss = self._loss(module(inputs), targets)
                     loss.backward()  # type: ignore[no-untyped-call]
-                    # All parameters are one vector: SGD is these lines, not a loop over tensors.
-                    if self.weight_decay:
-                        gradient.add_(weights, alpha=self.weight_decay)
-                    if self.momentum:
-                        velocity.mul_(self.momentum).add_(gradient)
-                    weights.sub_(velocity, alpha=learning_rate)
+                    # All parameters of a type are one vector: SGD is these lines, not a loop over tensors.
+                    for group, velocity in zip(groups, velocities, strict=True):
+                        if self.weight_decay:
+                            group.gradient.add_(group.vector, alpha=self.weight_decay)
+                        if self.momentum:
+                            velocity.mul_(self.momentum).add_(group.gradient)
+                        group.vector.sub_(velocity, alpha=learning_rate)
                     total += loss.item() * len(rows)
                     seen += len(rows)
         return total / seen if seen else float("nan")
@@ -164,24 +112,25 @@ class TorchLearner:
             raise DataError("this client has no held-out samples to evaluate a loss on")
         return evaluate(self.model, self._held_out, self._loss)[1]
 
-    def _to_device(self, pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return pair[0].to(self.model.device), pair[1].to(self.model.device)
-
 
 def evaluate(model: FlatModule, samples: Samples, loss: Loss = cross_entropy) -> tuple[float, float]:
-    """Return (accuracy, mean loss) of the model as it is; statistics, mode and gradients stay untouched."""
+    """Return (accuracy, mean loss) of the model as it is; statistics, mode and gradients stay untouched.
+
+    Accuracy is the share of labels: of samples, or of tokens where each has its own.
+    """
     module, was_training = model.module, model.module.training
     module.eval()
-    total, correct = 0.0, 0
+    total, correct, labels = 0.0, 0, 0
     with torch.inference_mode():
         for rows in torch.split(samples.index, EVALUATION_BATCH):
-            inputs, targets = (part.to(model.device) for part in samples.batch(rows))
+            inputs, targets = model.accept(*samples.batch(rows))
             outputs = module(inputs)
             total += loss(outputs, targets).item() * len(rows)
-            if outputs.ndim == 2 and not targets.is_floating_point():
+            labels += targets.numel()
+            if outputs.ndim == targets.ndim + 1 and not targets.is_floating_point():
                 correct += int((outputs.argmax(1) == targets).sum())
     module.train(was_training)
-    return correct / len(samples), total / len(samples)
+    return correct / labels, total / len(samples)
 
 
 class TorchPopulation:
@@ -236,9 +185,10 @@ class TorchPopulation:
         """Operations of one forward and backward pass, counted by torch while it runs a small batch."""
         from torch.utils.flop_counter import FlopCounterMode
 
-        with seeded(0):
+        with seeded(0), warnings.catch_warnings(action="ignore"), torch.backends.mkldnn.flags(enabled=False):
+            # Without oneDNN a recurrent layer is the matrix products that the counter knows.
             module = self._build().train()
-            inputs, targets = self._test.batch(self._test.index[:4])
+            inputs, targets = self._model.accept(*self._test.batch(self._test.index[:4]))
             with FlopCounterMode(display=False) as counter:
                 self._loss(module(inputs), targets).backward()  # type: ignore[no-untyped-call]
         return float(counter.get_total_flops()) / len(targets)

@@ -1,5 +1,5 @@
 // Horizontal bars per method: the stacked time split, and data up and down.
-const byTime = () => [...DATA.methods].sort((a, b) => (a.reached === 0) - (b.reached === 0) || a.means.seconds - b.means.seconds).map(({ name }) => METHOD[name]);
+const inOrder = () => DATA.methods.map(({ name }) => METHOD[name]);  // fastest first, the reference last
 
 // As many decimals as the mean has.
 function deviation(mean, std) {
@@ -10,7 +10,7 @@ function deviation(mean, std) {
 function drawSplit() {
   const phases = DATA.phases.filter((phase) => DATA.methods.some((method) => method.means[`${phase}_seconds`] > 0));
   phaseLegend(byId("split-legend"), phases);
-  bars(byId("split-plot"), "time", `${DATA.time} until the target`, byTime().map((method) => ({
+  bars(byId("split-plot"), "time", `${DATA.time} until the target`, inOrder().map((method) => ({
     method,
     end: `${method.reached ? "" : "missed · "}${quantity(method.means.seconds, "time")}${method.stds.seconds ? deviation(method.means.seconds, method.stds.seconds) : ""}`,
     lanes: [phases.map((phase) => ({ name: phase, colour: `var(--p-${phase})`, value: method.means[`${phase}_seconds`] || 0 }))],
@@ -19,7 +19,7 @@ function drawSplit() {
 
 function drawBytes() {
   phaseLegend(byId("bytes-legend"), ["upload", "download"]);
-  bars(byId("bytes-plot"), "data", "Data per client until the target", byTime().filter((method) => !method.reference || DATA.methods.length === 1).map((method) => ({
+  bars(byId("bytes-plot"), "data", "Data per client until the target", inOrder().filter((method) => !method.reference || DATA.methods.length === 1).map((method) => ({
     method,
     lanes: ["upload", "download"].map((way) => [{ name: way, colour: `var(--p-${way})`, value: method.means[`${way}_bytes`] || 0 }]),
     laneEnds: ["upload", "download"].map((way) => quantity(method.means[`${way}_bytes`], "data")),
@@ -31,7 +31,8 @@ function bars(container, kind, title, rows) {
   const longest = Math.max(...rows.flatMap((row) => [row.end || "", ...(row.laneEnds || [])]).map((each) => each.length));
   responsive(container, (width) => {
     const wide = width > 620;
-    const left = wide ? 118 : 0, right = width - (wide ? 16 + 7.2 * longest : 4), top = 6;
+    const left = wide ? 118 : 0, top = 6;
+    const right = width - (wide ? 16 + 7.2 * longest : rows[0].laneEnds ? 12 + 6.6 * longest : 4);  // room for labels behind the bars
     const lane = rows[0].lanes.length > 1 ? 13 : 24;
     const head = wide ? 0 : 20;
     const step = head + lane * rows[0].lanes.length + 14;
@@ -58,10 +59,8 @@ function bars(container, kind, title, rows) {
           from += part.value;
         }
         const end = row.laneEnds ? row.laneEnds[number] : wide ? row.end : "";
-        const inside = !wide && scale(from) > width - 70;
-        const colour = inside && row.method.reached ? "#111" : "var(--ink)";  // bars are light enough for black in both themes
-        const look = row.laneEnds ? { style: `font-size:11.5px;fill:${colour}`, "text-anchor": inside ? "end" : "start" } : {};
-        if (end) root.append(words(inside ? scale(from) - 6 : scale(from) + 7, laneTop + (row.laneEnds ? 9.5 : lane / 2 + 4), end, look));
+        const look = row.laneEnds ? { class: "end", style: "font-size:11.5px" } : { class: "end" };
+        if (end) root.append(words(scale(from) + 7, laneTop + (row.laneEnds ? 9.5 : lane / 2 + 4), end, look));
       });
     });
     container.replaceChildren(root);

@@ -11,8 +11,8 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from adagq.drafts import replacing
-from adagq.errors import ConfigError
+from adagq.core.atomic import replacing
+from adagq.core.errors import ConfigError
 
 LOOK: Any = {
     "font.family": "sans-serif",
@@ -49,6 +49,11 @@ def drawn(draw: Callable[[], Figure], note: str = "") -> Figure:
 def dashes(pattern: str) -> Any:
     """SVG's dash pattern as a matplotlib line style."""
     return (0, tuple(float(part) for part in pattern.split())) if pattern else "-"
+
+
+def save_drawn(draw: Callable[[], Figure], path: Path, note: str = "") -> Path:
+    """Draw one figure and save it."""
+    return save(drawn(draw, note), path)
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -24,13 +24,14 @@ function digits(value, significant = 3) {
   if (exponent >= significant - 1) return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
   return value.toFixed(Math.min(8, significant - 1 - exponent));
 }
-const UNITS = { time: [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]], data: [["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]] };
+const UNITS = { time: [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]], data: [["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]], count: [["", 1]] };
 function unitFor(value, kind) {
   const least = kind === "time" ? 2 : 1;
   return UNITS[kind].find(([, size]) => value >= least * size) || UNITS[kind].at(-1);
 }
 function quantity(value, kind) {
   if (value === null || value === undefined) return "–";
+  if (kind === "count") return plain(Number(value.toFixed(1)));
   const [name, size] = unitFor(value, kind);
   return `${digits(value / size)}\u00a0${name}`;
 }
@@ -51,11 +52,27 @@ const plain = (value) => String(Number(value.toPrecision(6)));
 function unitAxis(root, high, kind, left, right, top, bottom, title = "") {
   const [name, size] = unitFor(kind === "time" ? high / 2.5 : high, kind);
   const scale = (value) => left + (right - left) * (value / high);
-  for (const tick of ticks(0, high / size, Math.max(2, (right - left) / 72))) {
+  for (const tick of ticks(0, high / size, Math.max(2, (right - left) / 72)).filter((each) => kind !== "count" || Number.isInteger(each))) {
     const x = scale(tick * size);
     root.append(line(x, top, x, bottom, { class: "gridline" }), words(x, bottom + 16, plain(tick), { class: "soft", "text-anchor": "middle" }));
   }
-  root.append(words(right, bottom + 32, title + name, { class: "soft", "text-anchor": "end" }));
+  root.append(words(right, bottom + 32, [title, name].filter(Boolean).join(", "), { class: "soft", "text-anchor": "end" }));
+  return scale;
+}
+
+// The same with equal steps for equal factors, from `start` to `end`.
+const CLOCK = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 18000, 36000, 86400, 172800, 432000, 864000];
+const DECADES = Array.from({ length: 14 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
+function logAxis(root, start, end, kind, box, title) {
+  const scale = (value) => box.left + (box.right - box.left) * (Math.log(Math.max(value, start) / start) / Math.log(end / start));
+  let last = -Infinity;
+  for (const mark of kind === "time" ? CLOCK : DECADES) {
+    if (mark < start || mark > end || scale(mark) - last < 48) continue;
+    last = scale(mark);
+    const [name, size] = UNITS[kind].find(([, each]) => mark >= each);
+    root.append(line(last, box.top, last, box.bottom, { class: "gridline" }), words(last, box.bottom + 16, `${plain(mark / size)}\u00a0${name}`.trim(), { class: "soft tick", "text-anchor": "middle" }));
+  }
+  root.append(words(box.right, box.bottom + 32, title, { class: "soft", "text-anchor": "end" }));
   return scale;
 }
 

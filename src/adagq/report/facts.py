@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from adagq.errors import ConfigError
+from adagq.core.errors import ConfigError
 
 KEPT = ("target", "payload_scale", "task", "fleet", "clients")
+OWN_TASK = "own"  # task.data of a run with a population from Python
 Tree = Mapping[str, Any]
 
 
@@ -46,6 +47,8 @@ def _table(config: Tree, key: str) -> Tree:
 
 
 def _task(task: Tree) -> str:
+    if task.get("data") == OWN_TASK:
+        return "own model and data"
     words = [str(task[key]) for key in ("data", "model") if task.get(key)]
     if task.get("partition"):
         words.append(f"{task['partition']} {task.get('partition_value', '')}".strip())

@@ -1,6 +1,6 @@
 """The first sentence of the report: who was fastest, by how much, and how near to what is possible."""
 
-from adagq.report.summary import Summary
+from adagq.report.summary import Summary, is_reference
 from adagq.report.table import fastest_method
 from adagq.report.units import percent, seconds_text
 
@@ -9,7 +9,7 @@ def headline(summary: Summary) -> str:
     """One sentence that claims no more than the seeds show."""
     run, methods = summary["run"], summary["methods"]
     target = percent(run["target"])
-    rivals = {name: record for name, record in methods.items() if name != run["reference"]}
+    rivals = {name: record for name, record in methods.items() if not is_reference(name, summary)}
     best = fastest_method(summary)
     if best is None:
         return _nobody(rivals, target)
@@ -28,11 +28,11 @@ def headline(summary: Summary) -> str:
 def runner_up(summary: Summary) -> str:
     """How far the next best is behind; empty if there is none."""
     best = fastest_method(summary)
-    run, methods = summary["run"], summary["methods"]
+    methods = summary["methods"]
     times = {
         name: record["seconds"]["mean"]
         for name, record in methods.items()
-        if record["reached"] == 1 and name not in (best, run["reference"])
+        if record["reached"] == 1 and name != best and not is_reference(name, summary)
     }
     if best is None or not times:
         return ""

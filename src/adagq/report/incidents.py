@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from adagq.report.run import Row, read_lines
+from adagq.core.jsonl import read_lines
+from adagq.report.run import Row
 
 SHOWN = 20  # clients; incidents.jsonl has all
 
@@ -31,7 +32,7 @@ class ClientIncidents:
     reason: str
 
 
-def counts(rows: Sequence[Row]) -> list[MethodIncidents]:
+def incident_counts(rows: Sequence[Row]) -> list[MethodIncidents]:
     """Return the methods' counts in the order of the rows; empty if nothing happened."""
     found: dict[str, MethodIncidents] = {}
     for row in rows:
@@ -47,13 +48,12 @@ def counts(rows: Sequence[Row]) -> list[MethodIncidents]:
     return list(found.values()) if any(one.failed or one.refused for one in found.values()) else []
 
 
-def clients(run_dir: Path) -> list[ClientIncidents]:
-    """Return who was refused or cut to size, the most frequent first."""
-    path = run_dir / "incidents.jsonl"
+def client_incidents(run_dir: Path) -> list[ClientIncidents]:
+    """Return who was refused, cut to size or left out, the most frequent first."""
     number: Counter[tuple[int, str]] = Counter()
     reasons: dict[tuple[int, str], str] = {}
-    for line in read_lines(path) if path.is_file() else ():
-        if line["kind"] in ("refused", "clamped"):
+    for line in read_lines(run_dir / "incidents.jsonl"):
+        if line["kind"] in ("refused", "clamped", "excluded"):
             key = (int(line["client"]), str(line["kind"]))
             number[key] += 1
             reasons.setdefault(key, str(line["reason"]))

@@ -5,7 +5,7 @@ byId("theme").addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 });
-if (Object.keys(DATA.curves).length) drawAccuracy(); else byId("accuracy").hidden = true;
+if (Object.keys(DATA.curves.time).length) drawAccuracy(); else byId("accuracy").hidden = true;
 drawSplit();
 drawBytes();
 if (byId("timeline")) { drawTimelines(); drawHeats(); }

@@ -8,17 +8,20 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
-from adagq.report import incidents, series
+from adagq.report.export import table_csv, table_tex
 from adagq.report.headline import headline, runner_up
+from adagq.report.incidents import client_incidents, incident_counts
 from adagq.report.palette import PHASE_INKS, PHASES, inks
 from adagq.report.run import Floats, Run
-from adagq.report.summary import Summary, shown
-from adagq.report.table import SPLIT, fastest_method, sheet
+from adagq.report.series import OVER, SEGMENTS, accuracy_curves, heat_maps, round_timelines, to_target
+from adagq.report.summary import Summary, is_reference, shown
+from adagq.report.table import fastest_method, sheet
 from adagq.report.units import bytes_text, digits, percent, pick_seconds, scale_note, seconds_text, time_word
 
 SCRIPTS = ("draw.js", "curves.js", "bars.js", "panels.js", "main.js")
@@ -45,13 +48,16 @@ def render(run: Run, summary: Summary) -> str:
         time=time_word(facts["clock"]),
         target=percent(facts["target"]),
         sheet=sheet(summary),
-        split=SPLIT,
+        exports=[
+            ("CSV", "table.csv", _data_address("text/csv", table_csv(summary))),
+            ("LaTeX", "table.tex", _data_address("application/x-tex", table_tex(summary))),
+        ],
         fastest=fastest_method(summary),
         methods=inks(summary["methods"]),
         phases=PHASE_INKS,
         has_ledger=bool(run.ledger),
-        failures=incidents.counts(run.rows),
-        suspects=incidents.clients(run.directory),
+        failures=incident_counts(run.rows),
+        suspects=client_incidents(run.directory),
         config=run.config_text,
         command=_command(summary),
         style=source(environment, "page.css")[0],
@@ -80,17 +86,20 @@ def _data(run: Run, summary: Summary) -> dict[str, Any]:
         "ledgerSeed": run.ledger_seed,
         "fleetClients": summary["run"]["clients"],
         "phases": PHASES,
-        "segments": series.SEGMENTS,
+        "segments": SEGMENTS,
         "shades": SHADES,
         "methods": [_method(name, record, summary, colours[name]) for name, record in summary["methods"].items()],
         "curves": {
-            name: {
-                "seeds": [[_short(times), _short(values, 4)] for times, values in curve.seeds],
-                "grid": _short(curve.grid),
-                "mean": _short(curve.mean, 4),
-                "std": _short(curve.std, 4),
+            over: {
+                name: {
+                    "seeds": [[_short(x), _short(values, 4)] for x, values in curve.seeds],
+                    "grid": _short(curve.grid),
+                    "mean": _short(curve.mean, 4),
+                    "std": _short(curve.std, 4),
+                }
+                for name, curve in accuracy_curves(run.rows, over, summary["run"]["clients"]).items()
             }
-            for name, curve in series.curves(run.rows).items()
+            for over in OVER
         },
         "heats": {
             name: {
@@ -99,7 +108,7 @@ def _data(run: Run, summary: Summary) -> dict[str, Any]:
                 "last": heat.last_round,
                 "values": {key: [_short(line, 3) for line in table] for key, table in heat.values.items()},
             }
-            for name, heat in series.heats(run).items()
+            for name, heat in heat_maps(run).items()
         },
         "timelines": {
             name: [
@@ -112,7 +121,7 @@ def _data(run: Run, summary: Summary) -> dict[str, Any]:
                 }
                 for line in lines
             ]
-            for name, lines in series.timelines(run, target).items()
+            for name, lines in round_timelines(run, target).items()
         },
     }
 
@@ -124,8 +133,9 @@ def _method(name: str, record: dict[str, Any], summary: Summary, ink: Any) -> di
         "name": name,
         "dash": ink.dash,
         "width": ink.width,
-        "reference": name == summary["run"]["reference"],
+        "reference": is_reference(name, summary),
         "reached": record["reached"],
+        "reach": {over: _short(needed) if (needed := to_target(record, over)) else None for over in OVER},
         "means": {key: _rounded(numbers[key]["mean"]) for key in keys},
         "stds": {key: _rounded(numbers[key]["std"]) for key in keys},
     }
@@ -145,8 +155,9 @@ def _tiles(summary: Summary) -> list[tuple[str, str, str]]:
         label = f"speed-up over {run['baseline']}"
         tiles.append((f"{speedup['mean']:.2f} ×", label, _plus("{:.2f}".format, speedup["std"])))
     if tax["mean"] is not None:
-        label = "communication tax (limit: 1)"
-        tiles.append((f"{tax['mean']:.3f}", label, _plus("{:.3f}".format, tax["std"])))
+        spread = _plus("{:.3f}".format, tax["std"])
+        remark = f"time over that of the same fleet with free links{'; ' + spread if spread else ''}"
+        tiles.append((f"{tax['mean']:.3f}", "communication tax", remark))
     up, down = record["upload_bytes"]["mean"], record["download_bytes"]["mean"]
     tiles.append((bytes_text(up), "uploaded per client", f"{bytes_text(down)} downloaded"))
     return tiles
@@ -164,6 +175,11 @@ def _command(summary: Summary) -> str:
     if len(summary["methods"]) == 1:
         return "adagq train config.toml"
     return f"adagq compare config.toml --methods {','.join(methods)} --seeds {len(run['seeds'])}"
+
+
+def _data_address(kind: str, text: str) -> str:
+    """Return an address that holds the file itself: the page stays whole wherever it is moved."""
+    return f"data:{kind};charset=utf-8,{quote(text)}"
 
 
 def _rounded(value: float | None, significant: int = 5) -> float | int | None:

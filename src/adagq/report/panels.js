@@ -2,7 +2,7 @@
 const heading = (method, remark) => html("h3", {}, [html("i", { class: "swatch", style: `background:${method.colour}` }), method.name, html("small", {}, remark || "")]);
 
 function drawTimelines() {
-  const names = Object.keys(DATA.timelines);
+  const names = inOrder().map(({ name }) => name).filter((name) => DATA.timelines[name]);
   if (!names.length) return;
   phaseLegend(byId("timeline-legend"), [...DATA.segments, "server"]);
   let pick = 1;
@@ -54,7 +54,7 @@ function drawHeats() {
 
 function showHeat(key) {
   const kind = HEATS[key];
-  const all = Object.entries(DATA.heats);
+  const all = inOrder().map(({ name }) => [name, DATA.heats[name]]).filter(([, heat]) => heat);
   const usable = (heat) => heat.values[key].flat().filter((value) => value !== null && (value > 0 || !kind.log));
   const some = all.filter(([, heat]) => usable(heat).length);
   const same = some.filter(([, heat]) => new Set(usable(heat)).size === 1);

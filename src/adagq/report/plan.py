@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adagq.errors import ConfigError
+from adagq.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +46,7 @@ def _draw(table: Any, uplink_bps: Sequence[float], compute_seconds: Sequence[flo
     figure = Figure(figsize=(5.6, 4.0), layout="constrained")
     axes = figure.subplots()
     bound = max(float(np.nanmax(np.abs(table))), 0.01)
-    # brown costs, blue-green saves: told apart with every common colour-vision deficiency
+    # brown costs, blue-green saves: different with every common colour-vision deficiency
     look: dict[str, Any] = {"cmap": "BrBG", "norm": TwoSlopeNorm(0.0, -bound, bound)}
     image = axes.imshow(table, origin="lower", aspect="auto", interpolation="nearest", **look)
     if table.size > 100 and table.min() < 0 < table.max():

@@ -5,14 +5,12 @@
     ledger.jsonl    one row per client and round (optional: without it there are no heat maps and timelines)
     summary.json    the facts of the run, written by `summarize`
 
-The row schemas are in docs/architecture.md. A last line that a killed run left torn is dropped; any other
-line that is not JSON is an error, because a report must not silently leave rounds out.
+The row schemas are in docs/architecture.md; `core.jsonl` says what happens to torn and damaged lines.
 """
 
-import json
 import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.errors import CheckpointError
+from adagq.core.errors import CheckpointError
+from adagq.core.jsonl import read_lines
 from adagq.report.facts import run_facts
 
 Row = Mapping[str, Any]
@@ -72,20 +71,6 @@ def load(run_dir: Path | str) -> Run:
     return Run(directory, rows, ledger, seed, clients, config_text, run_facts(directory, config_text))
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Every object of a .jsonl file, one at a time."""
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError as error:
-                if not line.endswith("\n"):
-                    return
-                raise CheckpointError(f"{path}, line {number}: not JSON ({error.msg})") from None
-
-
 def number(value: Any) -> float | None:
     """A finite float, or None for null, NaN and infinity: the ways in which a row says "unknown"."""
     if value is None:
@@ -95,8 +80,6 @@ def number(value: Any) -> float | None:
 
 
 def _read_ledger(path: Path, seed: int) -> tuple[dict[str, dict[str, Floats]], int | None]:
-    if not path.is_file():
-        return {}, None
     flat: dict[str, array[float]] = {}  # row after row: a ledger may hold millions
     clients: set[int] = set()
     for row in read_lines(path):

@@ -5,23 +5,33 @@ number of clients gives at most POINTS points per curve, BINS columns and CLIENT
 CLIENTS bars per timeline.
 """
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
+from adagq.core.errors import ConfigError
+from adagq.core.registry import suggestion
 from adagq.report.palette import REFERENCE, ordered
 from adagq.report.run import Floats, Row, Run, number
 from adagq.report.summary import by_seed, target_index
 
 POINTS, BINS, CLIENTS = 160, 120, 40
+OVER = ("time", "data", "rounds")  # what accuracy is drawn over
+BYTES = ("upload_bytes", "download_bytes")
 HEAT = ("levels", "upload_bytes", "waiting_seconds")
 SEGMENTS = ("download", "compute", "upload", "waiting")  # in the order in which a round goes
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy over virtual time. `grid`, `mean`, `std` span the time that all seeds share."""
+    """Accuracy over time, data or rounds: `seeds` as measured; `grid`, `mean`, `std` over what all seeds share.
+
+    One seed's grid are its own points: nothing is resampled. Over rounds no value is interpolated.
+    """
 
     seeds: list[tuple[Floats, Floats]]
     grid: Floats
@@ -50,31 +60,39 @@ class Timeline:
     round_seconds: float
 
 
-def curves(rows: Sequence[Row]) -> dict[str, Curve]:
-    """One curve per method that has any accuracy at all."""
+def accuracy_curves(rows: Sequence[Row], over: str = "time", clients: int = 1) -> dict[str, Curve]:
+    """Return a curve per method that has any accuracy at all; data are per client of so many."""
+    if over not in OVER:
+        raise ConfigError(f"over = {over!r}: {suggestion(over, OVER)} Known: {', '.join(OVER)}")
     runs = by_seed(rows)
     result: dict[str, Curve] = {}
     for method in ordered(runs):
-        seeds = [_points(run) for run in runs[method].values()]
-        seeds = [(times, accuracies) for times, accuracies in seeds if times.size]
+        seeds = [_points(run, over, clients) for run in runs[method].values()]
+        seeds = [(x, accuracies) for x, accuracies in seeds if x.size]
         if not seeds:
             continue
-        start, end = max(t[0] for t, _ in seeds), min(t[-1] for t, _ in seeds)
-        longest = max(t.size for t, _ in seeds)
-        grid = np.linspace(start, end, min(POINTS, longest)) if end > start else np.array([start])
-        values = np.stack([np.interp(grid, times, accuracies) for times, accuracies in seeds])
+        grid = _shared_grid([x for x, _ in seeds], over)
+        values = np.stack([np.interp(grid, x, accuracies) for x, accuracies in seeds])
         std = values.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(grid.size)
         result[method] = Curve([_thin(*seed) for seed in seeds], grid, values.mean(axis=0), std)
     return result
 
 
-def heats(run: Run) -> dict[str, Heat]:
+def to_target(record: Mapping[str, Any], over: str) -> tuple[float, float] | None:
+    """Return mean and deviation of what a method's seeds needed until the target; None if none got there."""
+    values = [_needed(seed, over) for seed in record["per_seed"].values() if seed["reached"]]
+    if not values:
+        return None
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def heat_maps(run: Run) -> dict[str, Heat]:
     """One heat map per method of the ledger, for its first seed."""
     clients = _shown_clients(run)
     return {method: _heat(run.ledger[method], clients) for method in ordered(run.ledger)}
 
 
-def timelines(run: Run, target: float) -> dict[str, list[Timeline]]:
+def round_timelines(run: Run, target: float) -> dict[str, list[Timeline]]:
     """The second round (the first that knows its clients), one half-way and the last one until the target."""
     clients = _shown_clients(run)
     runs = by_seed(run.rows)
@@ -91,11 +109,32 @@ def timelines(run: Run, target: float) -> dict[str, list[Timeline]]:
     return result
 
 
-def _points(run: Sequence[Row]) -> tuple[Floats, Floats]:
-    every = ((float(row["seconds"]), number(row.get("accuracy"))) for row in run)
-    known = [(seconds, value) for seconds, value in every if value is not None]
-    pairs = np.asarray(known, dtype=np.float64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+def _needed(seed: Mapping[str, Any], over: str) -> float:
+    if over == "data":
+        return float(seed["upload_bytes"] + seed["download_bytes"])
+    return float(seed["seconds" if over == "time" else "rounds"])
+
+
+def _points(run: Sequence[Row], over: str, clients: int) -> tuple[Floats, Floats]:
+    """Return where the model was evaluated, and its accuracy."""
+    if over == "data":
+        x = np.cumsum([sum(number(row.get(key)) or 0.0 for key in BYTES) for row in run]) / clients
+    else:
+        x = np.array([float(row["seconds" if over == "time" else "round"]) for row in run])
+    accuracies = [number(row.get("accuracy")) for row in run]
+    known = [place for place, value in enumerate(accuracies) if value is not None]
+    return x[known], np.array([accuracies[place] for place in known], dtype=np.float64)
+
+
+def _shared_grid(axes: Sequence[Floats], over: str) -> Floats:
+    """Return the points at which a mean over seeds is drawn."""
+    if len(axes) == 1:
+        return _thin(axes[0], axes[0])[0]
+    if over == "rounds" and (common := reduce(np.intersect1d, axes)).size:
+        return _thin(common, common)[0]
+    start, end = max(x[0] for x in axes), min(x[-1] for x in axes)
+    longest = max(x.size for x in axes)
+    return np.linspace(start, end, min(POINTS, longest)) if end > start else np.array([start])
 
 
 def _thin(times: Floats, values: Floats) -> tuple[Floats, Floats]:

@@ -11,17 +11,17 @@
 
 Bytes are per client. The five kinds of seconds add up to `seconds`. `rounds` to `server_seconds`, `tax` and
 `speedup` are over the seeds that reached the target (null if none did); `accuracy` (of the last round) and
-`best_accuracy` are over all seeds. `tax` is over the reference's seconds of the same seed, `speedup` against
-the baseline's of the same seed; where the baseline itself missed, what it spent in vain gives
-`speedup_at_least`. Standard deviations are of the sample (n - 1); of one seed they are 0.
+`best_accuracy` are over all seeds. `tax` is over the reference's seconds of the same seed (`reference_of`), `speedup`
+against the baseline's of the same seed; where the baseline itself missed, what it spent gives `speedup_at_least`.
+Standard deviations are of the sample (n - 1); of one seed they are 0.
 """
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from adagq.errors import ConfigError
-from adagq.report.palette import PHASES, REFERENCE, ordered
+from adagq.core.errors import ConfigError
+from adagq.report.palette import PHASES, REFERENCE, base_of, ordered
 from adagq.report.run import Row, number
 
 Spread = dict[str, float | None]
@@ -59,7 +59,8 @@ def summarize(
     }
     for method, seeds in records.items():
         for seed, record in seeds.items():
-            _compare(record, records.get(baseline, {}).get(seed), records.get(reference, {}).get(seed))
+            limit = records.get(reference_of(method, records, reference), {}).get(seed)
+            _compare(record, records.get(baseline, {}).get(seed), limit)
             if method == baseline:
                 record["speedup_at_least"] = None
     return {
@@ -74,8 +75,37 @@ def summarize(
             "baseline": baseline,
             "reference": reference,
         },
-        "methods": {method: _method(records[method]) for method in ordered(runs)},
+        "methods": by_time({method: _method(records[method]) for method in ordered(runs)}, reference),
     }
+
+
+def is_reference(method: str, summary: Summary) -> bool:
+    """Whether a method has free links, with or without suffixes."""
+    return base_of(method) == str(summary["run"]["reference"])
+
+
+def reference_of(method: str, known: Collection[str], reference: str = REFERENCE) -> str:
+    """Return what a method's tax is measured against: the reference with the same server optimizer, if it was run.
+
+    >>> reference_of("qsgd+residual+nesterov", ["ideal", "ideal+nesterov"]), reference_of("qsgd+nesterov", ["ideal"])
+    ('ideal+nesterov', 'ideal')
+    """
+    suffixes = [suffix for suffix in method.split("+")[1:] if suffix != "residual"]  # nothing is lost over free links
+    own = "+".join([reference, *suffixes])
+    return own if own in known else reference
+
+
+def by_time(methods: Mapping[str, Any], reference: str = REFERENCE) -> dict[str, Any]:
+    """Return methods fastest first, then those that missed the target with some seeds or all; last the reference."""
+    key = {
+        name: (base_of(name) == reference, -record["reached"] if record["missed"] else -1.0, _spent_seconds(record))
+        for name, record in methods.items()
+    }
+    return {name: methods[name] for name in sorted(methods, key=key.__getitem__)}
+
+
+def _spent_seconds(record: Mapping[str, Any]) -> float:
+    return float(shown(record)["seconds"]["mean"])
 
 
 def by_seed(rows: Iterable[Row]) -> dict[str, dict[int, list[Row]]]:

@@ -12,15 +12,18 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from adagq.report.summary import Summary, shown
+from adagq.report.summary import Summary, is_reference, shown
 from adagq.report.units import Unit, digits, percent, pick_bytes, pick_seconds, scale_note, seconds_text
 
 ONE: Unit = ("", 1.0)
 SPLIT = ("compute", "upload", "download", "waiting")
+SERVER_MATTERS = 0.05  # of the time
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Measure:
+    """The text of a mean and of its deviation, empty where there is none."""
+
     mean: str
     std: str = ""
 
@@ -30,14 +33,16 @@ class Line:
     """One method: its cells by column; `missed` says how, empty if every seed reached the target."""
 
     method: str
-    cells: tuple[Cell, ...]
+    cells: tuple[Measure, ...]
     missed: str
-    never: bool  # no seed reached the target: the cells show what was spent in vain
+    never: bool  # no seed reached the target: the cells show what was spent
     reference: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
+    """The whole table as texts."""
+
     title: str
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -55,25 +60,26 @@ def sheet(summary: Summary) -> Sheet:
         (f"up {data[0]}", "upload_bytes", data),
         (f"down {data[0]}", "download_bytes", data),
         (f"time {total[0]}", "seconds", total),
-        *((f"{phase} {total[0]}", f"{phase}_seconds", total) for phase in SPLIT),
+        *((f"{phase} {total[0]}", f"{phase}_seconds", total) for phase in _phases(summary, records)),
         ("tax", "tax", ONE),
         (f"speed-up vs {run['baseline']}", "speedup", ONE),
     ]
     lines = tuple(
         Line(
             name,
-            tuple(_cell(records[name], record, key, unit) for _, key, unit in columns),
+            tuple(_measure(records[name], record, key, unit) for _, key, unit in columns),
             missed_text(record, run["target"]),
             record["reached"] == 0,
-            name == run["reference"],
+            is_reference(name, summary),
         )
         for name, record in methods.items()
     )
     count = len(run["seeds"])
     spread = f"mean ± standard deviation over {count} seeds" if count > 1 else "one seed"
+    rest = "they" if "server_seconds" in [key for _, key, _ in columns] else "with the server's own time they"
     notes = [
-        f"Data per client; {spread}. Compute, upload, download and waiting are a client's mean; "
-        "with the server's own time they add up to the total.",
+        f"Data per client; {spread}. Compute, upload, download and waiting are a client's mean; {rest} add up to the "
+        "total.",
         f"Tax: time over that of {run['reference']}, the same fleet with free links and one-epoch rounds."
         if run["reference"] in methods
         else "",
@@ -81,6 +87,12 @@ def sheet(summary: Summary) -> Sheet:
     ]
     title = f"Until {percent(run['target'])} accuracy"
     return Sheet(title, tuple(name for name, _, _ in columns), lines, tuple(note for note in notes if note))
+
+
+def _phases(summary: Summary, records: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the parts of the time that have a column; the server has one where it was measured, or matters."""
+    shares = [record["server_seconds"]["mean"] / (record["seconds"]["mean"] or 1.0) for record in records.values()]
+    return (*SPLIT, "server") if summary["run"]["clock"] == "measured" or max(shares) > SERVER_MATTERS else SPLIT
 
 
 def missed_text(record: Mapping[str, Any], target: float) -> str:
@@ -127,26 +139,26 @@ def fastest_method(summary: Summary) -> str | None:
     times = {
         name: record["seconds"]["mean"]
         for name, record in summary["methods"].items()
-        if record["reached"] == 1 and name != summary["run"]["reference"]
+        if record["reached"] == 1 and not is_reference(name, summary)
     }
     return min(times, key=times.__getitem__, default=None)
 
 
-def _stacked(cell: Cell, style: str) -> Text:
+def _stacked(cell: Measure, style: str) -> Text:
     text = Text(cell.mean, style=style)
     if cell.std:
         text.append(f"\n{cell.std}", style="dim")
     return text
 
 
-def _cell(numbers: Mapping[str, Any], record: Mapping[str, Any], key: str, unit: Unit) -> Cell:
+def _measure(numbers: Mapping[str, Any], record: Mapping[str, Any], key: str, unit: Unit) -> Measure:
     spread = numbers.get(key) or {"mean": None, "std": None}
     prefix = ""
     if key == "speedup" and spread["mean"] is None and record["speedup_at_least"]["mean"] is not None:
         spread, prefix = record["speedup_at_least"], "≥ "
     if spread["mean"] is None:
-        return Cell("–")
+        return Measure("–")
     mean = digits(spread["mean"] / unit[1])
     decimals = len(mean.partition(".")[2])
     std = f"±{spread['std'] / unit[1]:.{decimals}f}" if spread["std"] else ""
-    return Cell(f"{prefix}{mean}{'×' if key == 'speedup' else ''}", std)
+    return Measure(f"{prefix}{mean}{'×' if key == 'speedup' else ''}", std)

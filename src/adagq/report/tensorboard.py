@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from adagq.drafts import replacing
-from adagq.errors import ConfigError
+from adagq.core.atomic import replacing
+from adagq.core.errors import ConfigError
 from adagq.report.run import Row, load, number
 from adagq.report.summary import by_seed
 
@@ -21,7 +21,7 @@ def write_tensorboard(run_dir: Path | str) -> Path:
 
     Rebuilding replaces the files, and the same rows give the same files.
     """
-    tools = _tools()
+    tools = require_tensorboard()
     run = load(run_dir)
     folder = run.directory / "tensorboard"
     for method, seeds in by_seed(run.rows).items():
@@ -49,7 +49,7 @@ def _tag(key: str) -> str:
     return f"{kind}/{key}"
 
 
-def _tools() -> tuple[Any, Any, Any]:
+def require_tensorboard() -> tuple[Any, Any, Any]:
     """Return TensorBoard's event, scalar and record; its own writer loses errors of the disk in a thread."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event

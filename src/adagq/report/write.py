@@ -1,32 +1,45 @@
-"""Rebuild everything that is made from a run's rows: summary.json, report.html and the figures."""
+"""Rebuild everything that is made from a run's rows: summary.json, the table as CSV and LaTeX, report.html, figures."""
 
 import json
 from pathlib import Path
 
-from adagq.drafts import replacing
-from adagq.errors import ConfigError
-from adagq.report.page import render
+from adagq.core.atomic import replacing
+from adagq.core.errors import ConfigError
+from adagq.core.extras import need
+from adagq.report.export import table_csv, table_tex
 from adagq.report.run import Run, load
 from adagq.report.summary import Summary, summarize
 
 
 def write_report(run_dir: Path | str, *, target: float | None = None, figures: bool = True) -> Path:
-    """Write summary.json, report.html and (unless told not to) figures/ into `run_dir`; the page's path.
+    """Write summary.json, table.csv, table.tex, report.html and, if wanted, figures/ into `run_dir`; the page's path.
 
     The target accuracy comes from `target`, else from the run's summary, else from its config.
     """
     run = load(run_dir)
-    summary = _summary(run, target)
+    summary = run_summary(run, target)
     write_summary(run.directory, summary)
-    page = run.directory / "report.html"
-    text = render(run, summary)
-    with replacing(page) as file:
-        file.write(text.encode())
+    for name, text in (("table.csv", table_csv(summary)), ("table.tex", table_tex(summary))):
+        with replacing(run.directory / name) as file:
+            file.write(text.encode())
+    page = write_page(run, summary, run.directory / "report.html")
     if figures:
+        need("matplotlib", "report")
         from adagq.report.figures import write_figures  # matplotlib takes its time to import
 
         write_figures(run, summary)
     return page
+
+
+def write_page(run: Run, summary: Summary, path: Path) -> Path:
+    """Write the page alone, which needs no other file."""
+    need("jinja2", "report")
+    from adagq.report.page import render
+
+    text = render(run, summary)
+    with replacing(path) as file:
+        file.write(text.encode())
+    return path
 
 
 def write_summary(run_dir: Path | str, summary: Summary) -> Path:
@@ -38,7 +51,8 @@ def write_summary(run_dir: Path | str, summary: Summary) -> Path:
     return path
 
 
-def _summary(run: Run, target: float | None) -> Summary:
+def run_summary(run: Run, target: float | None = None) -> Summary:
+    """Return what every method of the run needed until the target."""
     target = target if target is not None else run.facts.get("target")
     if target is None:
         raise ConfigError(f"{run.directory}: neither summary.json nor config.toml names a target accuracy")

@@ -4,22 +4,18 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 
 from adagq.flower import register
-from netbench_app.task import NumpyLearner, train
 
 EPOCHS = 5  # of adagq's row `fedavg`
 app = ClientApp()
-
-
-@register(app)
-def learner(context: Context) -> NumpyLearner:
-    """Return this node's model and data."""
-    run, node = context.run_config, context.node_config
-    return NumpyLearner(str(run["data"]), int(run["hidden"]), int(node["partition-id"]), int(node["num-partitions"]))
+register(app, "netbench_app.learner:learner")
 
 
 @app.train()
 def train_plainly(message: Message, context: Context) -> Message:
     """Train on whole models, as Flower's FedAvg sends them."""
+    from netbench_app.learner import learner
+    from netbench_app.task import train
+
     own = learner(context)
     model = {name: array.numpy().copy() for name, array in message.content["arrays"].items()}
     train(model, *own._own, EPOCHS, float(message.content["config"]["lr"]), 0)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from adagq.seeds import generator
-from adagq.vectors import FloatVector, Layout
+from adagq.core.seeds import generator
+from adagq.core.vectors import FloatVector, Layout
 
 CLASSES = 10
 BATCH = 32

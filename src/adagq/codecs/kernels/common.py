@@ -5,18 +5,28 @@ from typing import Any
 import numba
 import numpy as np
 
-from adagq.seeds import derive
+from adagq.codecs.kernels.cache import cached_here
+from adagq.core.seeds import derive
 
 BLOCK = 2048  # elements in one block: 64 lanes of 32 values, 8 kB of float32
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
-
 _njit: Any = numba.njit
 
-kernel = _njit(**_OPTIONS)
+
+def _compiled(**options: Any) -> Any:
+    """Return a decorator that compiles a function when it is first called, or loads it from the cache."""
+
+    def decorate(function: Any) -> Any:
+        with cached_here() as cache:
+            return _njit(**options, cache=cache, nogil=True, boundscheck=False, error_model="numpy")(function)
+
+    return decorate
+
+
+kernel = _compiled()
 # Inner loops that allocate nothing: without reference counting, which Numba otherwise leaves inside branches.
-leaf = _njit(**_OPTIONS, _nrt=False)
-inline = _njit(**_OPTIONS, _nrt=False, forceinline=True)
+leaf = _compiled(_nrt=False)
+inline = _compiled(_nrt=False, forceinline=True)
 
 GOLDEN = np.uint32(0x9E3779B9)
 MIX1 = np.uint32(0x7FEB352D)

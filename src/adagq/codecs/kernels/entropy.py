@@ -29,12 +29,16 @@ from adagq.codecs.kernels.rans import (
     LOWEST,
     SPARSE_BITS,
     STATES,
+    WORDS_PER_ELEMENT,
     decode_chunk,
     decode_chunk_sparse,
     encode_chunk,
     entry_of,
+    pad_words,
     token_of,
 )
+
+ROW_BITS = np.uint32(8)  # log2 of the entries of a table's row
 
 
 @leaf
@@ -116,7 +120,7 @@ def encode_segment(
         if shifts[c]:
             split_low(q[:n], np.int32(shifts[c]), low)
             pack_any(low[:n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]])
-        fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], rows)
+        fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], ROW_BITS, rows)
         _fill_entries(q[:n], rows, entries)
         bits = np.uint32(SPARSE_BITS if families[c] == RARE else DENSE_BITS)
         at = encode_chunk(q, entries, n, table, reciprocals, bits, state, words, at)
@@ -131,9 +135,12 @@ def encode_segment(
 def decode_segment(
     words: Any, lo: int, hi: int, starts: Any, classes: Any, families: Any, shifts: Any, edges: Any, groups: Any,
     bases: Any, steps: Any, limits: Any, key: Any, longest: int, slots: Any, firsts: Any,
-    raw_at: Any, raw: Any, out: Any,
+    tokens: Any, raw_at: Any, raw: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Add chunks lo..hi to `out`; steps[chunk] is weight * step of its lattice."""
+    """Add chunks lo..hi to `out`; steps[chunk] is weight * step of its lattice.
+
+    Dense tables and those of RARE classes are two lists: `slots` holds the former, `firsts` and `tokens` the latter.
+    """
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)
     uniforms = np.empty(longest, np.int32)
@@ -141,17 +148,23 @@ def decode_segment(
     state = np.empty(STATES, np.uint32)
     for s in range(STATES):
         state[s] = np.uint32(np.uint32(words[2 * s]) << np.uint32(16)) | np.uint32(words[2 * s + 1])
+    padded = np.empty(words.size + WORDS_PER_ELEMENT * longest, np.uint16)
+    pad_words(words, padded)
     at = 2 * STATES
     for chunk in range(lo, hi):
         start = starts[chunk]
         n = starts[chunk + 1] - start
         c = classes[chunk]
-        fill_uniforms(n, key, np.uint32(start), uniforms)
-        fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], rows)
+        if families[c] == DITHER or groups[c] > 1:  # else neither the tables nor the values depend on them
+            fill_uniforms(n, key, np.uint32(start), uniforms)
+        at = min(at, words.size)  # behind them all words are the same
         if families[c] == RARE:
-            at = decode_chunk_sparse(q, rows, n, firsts, state, words, at)
+            fill_rows(uniforms[:n], False, edges[c], groups[c], bases[c], ROW_BITS, rows)
+            at = decode_chunk_sparse(q, rows, n, firsts, tokens, state, padded, at)
         else:
-            at = decode_chunk(q, rows, n, slots, state, words, at)
+            first = np.uint32(bases[c] << np.uint32(DENSE_BITS - 8))
+            fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], first, np.uint32(DENSE_BITS), rows)
+            at = decode_chunk(q, rows, n, slots, state, padded, at)
         if shifts[c]:
             unpack_any(raw[raw_at[chunk] : raw_at[chunk + 1]], shifts[c], low[:n])
             join_low(q[:n], np.int32(shifts[c]), low)

@@ -11,9 +11,11 @@ from adagq.codecs.kernels.rans import (
     DENSE_BITS,
     LOWEST,
     STATES,
+    WORDS_PER_ELEMENT,
     decode_chunk,
     encode_chunk,
     entry_of,
+    pad_words,
     token_of,
 )
 
@@ -57,12 +59,51 @@ def decode_integers(words: Any, shift: int, slots: Any, raw: Any, values: Any) -
     state = np.empty(STATES, np.uint32)
     for s in range(STATES):
         state[s] = np.uint32(np.uint32(words[2 * s]) << np.uint32(16)) | np.uint32(words[2 * s + 1])
+    padded = np.empty(words.size + WORDS_PER_ELEMENT * BLOCK, np.uint16)
+    pad_words(words, padded)
     at = 2 * STATES
     for block in range(-(-values.size // BLOCK)):
         n = min(BLOCK, values.size - block * BLOCK)
-        at = decode_chunk(q, rows, n, slots, state, words, at)
+        at = decode_chunk(q, rows, n, slots, state, padded, min(at, words.size))
         if shift:
             unpack_any(raw[block * LANES * shift : (block + 1) * LANES * shift], shift, low[:n])
             join_low(q[:n], np.int32(shift), low)
         for j in range(n):
             values[block * BLOCK + j] = q[j]
+
+
+@kernel
+def gaps_to_indices(gaps: Any, far: int, elements: int, indices: Any) -> Any:
+    """Fill the indices that the gaps lead to and return how many; -1 if one lies outside. May be the same memory."""
+    position = np.int64(-1)
+    found = 0
+    for i in range(gaps.size):
+        gap = np.int64(gaps[i])
+        position += gap
+        if gap == far:
+            continue
+        position += 1
+        if gap < 0 or position >= elements:
+            return -1
+        indices[found] = np.uint32(position)
+        found += 1
+    return found
+
+
+@kernel
+def rises(indices: Any, elements: int) -> Any:
+    """Whether every index is larger than the one before it, and inside the vector."""
+    before = np.int64(-1)
+    for i in range(indices.size):
+        if np.int64(indices[i]) <= before:
+            return False
+        before = np.int64(indices[i])
+    return before < elements
+
+
+@kernel
+def add_scattered(indices: Any, values: Any, weight: Any, out: Any) -> None:
+    """out[indices] += weight * values."""
+    for i in range(indices.size):
+        k = np.int64(indices[i])
+        out[k] = np.float32(out[k] + np.float32(weight * values[i]))

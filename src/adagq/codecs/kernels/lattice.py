@@ -43,8 +43,8 @@ def fill_uniforms(n: int, key: Any, first: Any, uniforms: Any) -> None:
 
 
 @leaf
-def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, rows: Any) -> None:
-    """rows[j] = base + 256 * group of uniforms[j], where group k begins at edges[k - 1] (all eight edges are set)."""
+def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, bits: Any, rows: Any) -> None:
+    """rows[j] = base + (group of uniforms[j] << bits); group k begins at edges[k - 1] (all eight edges are set)."""
     if groups == 1:
         for j in range(uniforms.size):
             rows[j] = base
@@ -58,7 +58,7 @@ def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, r
         group = np.int32(group + np.int32(np.int32(v >= e3) + np.int32(v >= e4)))
         group = np.int32(group + np.int32(np.int32(v >= e5) + np.int32(v >= e6)))
         group = np.int32(group + np.int32(v >= e7))
-        rows[j] = np.uint32(base + np.uint32(np.uint32(group) << np.uint32(8)))
+        rows[j] = np.uint32(base + np.uint32(np.uint32(group) << bits))
 
 
 @leaf

@@ -129,29 +129,3 @@ def frequencies(counts: Any, bits: int, escape: int, out: Any) -> Any:
         if k != escape and out[k] > 0:
             cost += counts[k] * (bits - np.log2(np.float64(out[k])))
     return cost
-
-
-@kernel
-def pack_table(table: Any, out: Any) -> Any:
-    """Write frequencies as numbers of seven bits a byte, unused tokens as a zero and their count; return the length."""
-    at = 0
-    token = 0
-    while token < table.size:
-        value = table[token]
-        if value == 0:
-            run = 1
-            while token + run < table.size and run < 255 and table[token + run] == 0:
-                run += 1
-            out[at] = 0
-            out[at + 1] = run
-            at += 2
-            token += run
-            continue
-        while value >= 128:
-            out[at] = 128 | (value & 127)
-            value >>= 7
-            at += 1
-        out[at] = value
-        at += 1
-        token += 1
-    return at

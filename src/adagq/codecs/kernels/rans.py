@@ -6,9 +6,10 @@ A state x in [2^15, 2^31) takes in a token of frequency f, first slot c, out of 
     decode   slot = x mod 2^p, x' = f (x // 2^p) + slot - c, then a word is read if x' < 2^15
 
 The encoder runs backwards, so the decoder runs forwards. Element i of a chunk belongs to state i mod 4; the states
-share one stream of words. Division is a multiplication by the next double above 1/f, exact for x < 2^31. Words are
+share one stream of words. Division is a multiplication by m = ceil(2^(31 + p) / f) and a shift by 31 + p: exact, as
+x < f 2^(31 - p) and m f - 2^(31 + p) < f <= 2^p, and below 2^63. Words are
 written and read without branches: whether one moves is as good as random. A decoder that runs out of words repeats
-the last one: any stream decodes to something in range, so nothing can fail halfway.
+the last one (`pad_words`): any stream decodes to something in range, so nothing can fail halfway.
 """
 
 from typing import Any
@@ -30,6 +31,7 @@ from adagq.codecs.kernels.tokens import (
 )
 
 STATES = 4
+WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
 LOWEST = np.uint32(1 << 15)
 NO_TOKEN = 255  # never in a table
 DENSE_BITS, SPARSE_BITS = 12, 15  # log2 of the slots of a table: by lookup, and by search
@@ -102,7 +104,7 @@ def _push(x: Any, q: Any, entry: Any, table: Any, reciprocals: Any, bits: Any, w
     words[at - np.uint64(1)] = np.uint16(x)
     at = at - np.uint64(give)
     x = _drop(x, give)
-    quotient = np.uint32(np.float64(x) * reciprocals[index])
+    quotient = np.uint32(np.uint64(np.uint64(x) * reciprocals[index]) >> np.uint64(np.uint64(31) + np.uint64(bits)))
     rest = np.uint32(x - np.uint32(quotient * f))
     return np.uint32(np.uint32(np.uint32(quotient << bits) + rest) + np.uint32(packed)), at
 
@@ -129,14 +131,22 @@ def encode_chunk(
     return np.int64(pos)
 
 
+@leaf
+def pad_words(words: Any, out: Any) -> None:
+    """Fill `out` with the words and repeats of the last one: an element reads at most WORDS_PER_ELEMENT of them."""
+    last = words.size - 1
+    for k in range(out.size):
+        out[k] = words[min(k, last)]
+
+
 @inline
 def _refill(x: Any, need: Any, word: Any) -> Any:
-    word = np.uint32(np.uint32(word) & np.uint32(np.uint32(0) - need))
-    return np.uint32(np.uint32(x << np.uint32(need << np.uint32(4))) | word)
+    full = np.uint32(np.uint32(x << np.uint32(16)) | np.uint32(word))
+    return full if need else x
 
 
 @leaf
-def _pull_raw(x: Any, token: Any, words: Any, last: Any, at: Any) -> Any:
+def _pull_raw(x: Any, token: Any, words: Any, at: Any) -> Any:
     """Pull the raw bits of a token and return (state, position, value); kept out of the loop as `_push_raw` is."""
     value = TOKEN_BASE[token]
     count = np.uint32(TOKEN_BITS[token])
@@ -146,12 +156,12 @@ def _pull_raw(x: Any, token: Any, words: Any, last: Any, at: Any) -> Any:
         high = np.int32(x & np.uint32(511))
         x = np.uint32(x >> count)
         need = np.uint32(x < LOWEST)
-        x = _refill(x, need, words[min(at, last)])
+        x = _refill(x, need, words[at])
         at = at + np.uint64(need)
     raw = np.int32(x & np.uint32(np.uint32(np.uint32(1) << count) - np.uint32(1)))
     x = np.uint32(x >> count)
     need = np.uint32(x < LOWEST)
-    x = _refill(x, need, words[min(at, last)])
+    x = _refill(x, need, words[at])
     at = at + np.uint64(need)
     if token == np.uint8(ESCAPE):
         return x, at, np.int32(np.int32(raw << np.int32(ESCAPE_BITS)) + high - LIMIT)
@@ -160,80 +170,81 @@ def _pull_raw(x: Any, token: Any, words: Any, last: Any, at: Any) -> Any:
 
 
 @inline
-def _pull(x: Any, row: Any, slots: Any, words: Any, last: Any, at: Any) -> Any:
+def _pull(x: Any, row: Any, slots: Any, words: Any, at: Any) -> Any:
     """Return (state, position, value); every slot holds token << 24 | freq - 1 << 12 | slot - start."""
-    entry = slots[np.uint64(np.uint32(np.uint32(row << np.uint32(4)) + np.uint32(x & np.uint32(4095))))]
+    entry = slots[np.uint64(np.uint32(row + np.uint32(x & np.uint32(4095))))]
     freq = np.uint32(np.uint32(np.uint32(entry >> np.uint32(12)) & np.uint32(4095)) + np.uint32(1))
     x = np.uint32(np.uint32(freq * np.uint32(x >> np.uint32(DENSE_BITS))) + np.uint32(entry & np.uint32(4095)))
     need = np.uint32(x < LOWEST)
-    x = _refill(x, need, words[min(at, last)])
+    x = _refill(x, need, words[at])
     at = at + np.uint64(need)
     token = np.uint8(entry >> np.uint32(24))
     value = TOKEN_BASE[token]
     if token >= np.uint8(FIRST_WIDE):
-        x, at, value = _pull_raw(x, token, words, last, at)
+        x, at, value = _pull_raw(x, token, words, at)
     return x, at, value
 
 
 @inline
-def _pull_sparse(x: Any, row: Any, table: Any, words: Any, last: Any, at: Any) -> Any:
-    """The same for tables of 2^15 slots where token 0 takes nearly all: look there first, search otherwise."""
+def _pull_sparse(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: Any) -> Any:
+    """The same for tables of 2^15 slots where token 0 takes nearly all: look there first, look up the others."""
     slot = np.uint32(x & np.uint32(0x7FFF))
-    index = np.uint64(row)
-    while slot >= table[index + np.uint64(1)]:  # row of first slots; ends, as the last token's limit is 2^15
-        index += np.uint64(1)
-    start = table[index]
-    freq = np.uint32(table[index + np.uint64(1)] - start)
+    token = np.uint8(0)
+    if slot >= firsts[np.uint64(row) + np.uint64(1)]:
+        token = tokens[np.uint64(np.uint32(np.uint32(row << np.uint32(SPARSE_BITS - 8)) + slot))]
+    index = np.uint64(row) + np.uint64(token)
+    start = firsts[index]
+    freq = np.uint32(firsts[index + np.uint64(1)] - start)
     x = np.uint32(np.uint32(freq * np.uint32(x >> np.uint32(SPARSE_BITS))) + np.uint32(slot - start))
     need = np.uint32(x < LOWEST)
-    x = _refill(x, need, words[min(at, last)])
+    x = _refill(x, need, words[at])
     at = at + np.uint64(need)
-    token = np.uint8(index - np.uint64(row))
     value = TOKEN_BASE[token]
     if token >= np.uint8(FIRST_WIDE):
-        x, at, value = _pull_raw(x, token, words, last, at)
+        x, at, value = _pull_raw(x, token, words, at)
     return x, at, value
 
 
 @leaf
 def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: int) -> Any:
-    """Pull q[0], …, q[n - 1] with dense tables; return the new position in the words."""
-    last = np.uint64(words.size - 1)
+    """Pull q[0], …, q[n - 1] with dense tables, rows[i] the first slot of each; return the new position in the words.
+
+    Words are padded: there are WORDS_PER_ELEMENT for each of the n elements.
+    """
     pos = np.uint64(at)
     full = np.uint64(n) & ~np.uint64(3)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
     i = np.uint64(0)
     while i < full:
-        x0, pos, q[i] = _pull(x0, rows[i], slots, words, last, pos)
-        x1, pos, q[i + np.uint64(1)] = _pull(x1, rows[i + np.uint64(1)], slots, words, last, pos)
-        x2, pos, q[i + np.uint64(2)] = _pull(x2, rows[i + np.uint64(2)], slots, words, last, pos)
-        x3, pos, q[i + np.uint64(3)] = _pull(x3, rows[i + np.uint64(3)], slots, words, last, pos)
+        x0, pos, q[i] = _pull(x0, rows[i], slots, words, pos)
+        x1, pos, q[i + np.uint64(1)] = _pull(x1, rows[i + np.uint64(1)], slots, words, pos)
+        x2, pos, q[i + np.uint64(2)] = _pull(x2, rows[i + np.uint64(2)], slots, words, pos)
+        x3, pos, q[i + np.uint64(3)] = _pull(x3, rows[i + np.uint64(3)], slots, words, pos)
         i += np.uint64(4)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
     while i < np.uint64(n):
         k = i & np.uint64(3)
-        state[k], pos, q[i] = _pull(state[k], rows[i], slots, words, last, pos)
+        state[k], pos, q[i] = _pull(state[k], rows[i], slots, words, pos)
         i += np.uint64(1)
     return np.int64(pos)
 
 
 @leaf
-def decode_chunk_sparse(q: Any, rows: Any, n: int, table: Any, state: Any, words: Any, at: int) -> Any:
+def decode_chunk_sparse(q: Any, rows: Any, n: int, firsts: Any, tokens: Any, state: Any, words: Any, at: int) -> Any:
     """The same with sparse tables."""
-    last = np.uint64(words.size - 1)
     pos = np.uint64(at)
     full = np.uint64(n) & ~np.uint64(3)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
     i = np.uint64(0)
     while i < full:
-        x0, pos, q[i] = _pull_sparse(x0, rows[i], table, words, last, pos)
-        x1, pos, q[i + np.uint64(1)] = _pull_sparse(x1, rows[i + np.uint64(1)], table, words, last, pos)
-        x2, pos, q[i + np.uint64(2)] = _pull_sparse(x2, rows[i + np.uint64(2)], table, words, last, pos)
-        x3, pos, q[i + np.uint64(3)] = _pull_sparse(x3, rows[i + np.uint64(3)], table, words, last, pos)
+        x0, pos, q[i] = _pull_sparse(x0, rows[i], firsts, tokens, words, pos)
+        x1, pos, q[i + np.uint64(1)] = _pull_sparse(x1, rows[i + np.uint64(1)], firsts, tokens, words, pos)
+        x2, pos, q[i + np.uint64(2)] = _pull_sparse(x2, rows[i + np.uint64(2)], firsts, tokens, words, pos)
+        x3, pos, q[i + np.uint64(3)] = _pull_sparse(x3, rows[i + np.uint64(3)], firsts, tokens, words, pos)
         i += np.uint64(4)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
     while i < np.uint64(n):
         k = i & np.uint64(3)
-        state[k], pos, q[i] = _pull_sparse(state[k], rows[i], table, words, last, pos)
+        state[k], pos, q[i] = _pull_sparse(state[k], rows[i], firsts, tokens, words, pos)
         i += np.uint64(1)
     return np.int64(pos)

@@ -12,7 +12,7 @@ LOWER_BITS = 16
 
 @kernel
 def count_upper(bits: Any, counts: Any) -> None:
-    """counts[lane, upper bits of |x|]; neighbours count in different lanes, so that no one waits for the other."""
+    """counts[lane, upper bits of |x|]; neighbours count in different lanes, so that neither waits for the other."""
     n = bits.size & ~3
     for i in range(0, n, 4):
         counts[0, (bits[i] >> np.uint32(16)) & np.uint32(0x7FFF)] += 1
@@ -25,10 +25,24 @@ def count_upper(bits: Any, counts: Any) -> None:
 
 @kernel
 def count_lower(bits: Any, upper: Any, counts: Any) -> None:
-    """counts[lower bits] of the numbers whose upper bits are `upper`."""
+    """counts[0, lower bits] of the numbers whose upper bits are `upper`."""
     for i in range(bits.size):
         if np.uint32(bits[i] >> np.uint32(16)) & np.uint32(0x7FFF) == upper:
-            counts[bits[i] & np.uint32(0xFFFF)] += 1
+            counts[0, bits[i] & np.uint32(0xFFFF)] += 1
+
+
+@kernel
+def find_kth(counts: Any, k: int) -> Any:
+    """Return the bin of the k-th largest number of counts[lane, bin], and how many numbers are in the bins above."""
+    above = 0
+    for place in range(counts.shape[1] - 1, -1, -1):
+        here = 0
+        for lane in range(counts.shape[0]):
+            here += counts[lane, place]
+        if above + here >= k:
+            return place, above
+        above += here
+    return 0, above
 
 
 @kernel

@@ -1,0 +1,80 @@
+"""`adagq bench`: codecs, server, simulator, one update and attacks, measured on this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adagq.cli.common import ConfigFile, Settings, settings_file
+
+bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
+
+Updates = Annotated[list[int] | None, typer.Option(min=1, help="Updates in a round; repeatable. 1,000 and 10,000.")]
+Params = Annotated[int, typer.Option(min=1, help="Parameters of the model.")]
+
+
+@bench.command("codecs")
+def bench_codecs() -> None:
+    """Encode and decode every codec; times as ratios to memcpy."""
+    from adagq.benchmarks.codecs import run
+
+    run()
+
+
+@bench.command("server")
+def bench_server(updates: Updates = None, params: Params = 1_000_000) -> None:
+    """Add up a round of many updates: times as ratios to memcpy, and the memory it takes."""
+    from adagq.benchmarks.server import run
+
+    run(updates or (1_000, 10_000), params)
+
+
+@bench.command("flower")
+def bench_flower(
+    nodes: Annotated[int, typer.Option(min=2, help="SuperNodes on this machine.")] = 2,
+    rounds: Annotated[int, typer.Option(min=3, help="Rounds of each run; the first is not counted.")] = 4,
+    save: Annotated[Path | None, typer.Option(help="Also write the numbers here, as JSON.")] = None,
+) -> None:
+    """Measure what an exchange costs on Flower beside its bytes and its computing, at 1 kB and at 44 MB."""
+    from adagq.benchmarks.flower import run
+    from adagq.core.extras import need
+
+    need("flwr", "flower")
+    run(nodes, rounds, save)
+
+
+@bench.command("simulator")
+def bench_simulator(
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds to time.")] = 3,
+) -> None:
+    """Compare the simulator with bare PyTorch loops that take the same SGD steps."""
+    from adagq.benchmarks.simulator import run
+
+    run(workers, rounds)
+
+
+@bench.command("update")
+def bench_update(
+    config: ConfigFile = None,
+    settings: Settings = None,
+    save: Annotated[Path | None, typer.Option(help="Also write the numbers here, as JSON.")] = None,
+) -> None:
+    """Train one client for an epoch and measure what each method makes of its update."""
+    from adagq.benchmarks.update import run
+    from adagq.experiments.config import load_config
+
+    run(load_config(settings_file(config), settings or []), save)
+
+
+@bench.command("attack")
+def bench_attack(
+    method: Annotated[str, typer.Option(help="A row of `adagq methods`.")] = "adagq-fit",
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of every run.")] = 30,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    settings: Settings = None,
+) -> None:
+    """Train with 1 and with 6 poisoners of 20 under every aggregate; prints the accuracies as a table."""
+    from adagq.benchmarks.attack import run
+
+    run(method, rounds, workers=workers, settings=settings or [])

@@ -1,0 +1,111 @@
+"""What several commands share: their options, where settings and results lie, and a run with its progress."""
+
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adagq.core.machine import cores
+
+if TYPE_CHECKING:
+    from adagq.experiments.config import Config
+    from adagq.experiments.runner import Step
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Argument(help="Settings as TOML, on top of the defaults; or one of adagq's own, such as fashion."),
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
+Out = Annotated[Path | None, typer.Option(help="New run directory; default: the next free one under runs/.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out; it takes more methods and seeds.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: seed, seed + 1, …")]
+Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard.")]
+INTERRUPTED = 130
+
+
+def settings_file(given: Path | None) -> Path | None:
+    """Return the settings file: as given, or the one of this name among adagq's own."""
+    if given is None or given.exists() or given.name != str(given) or given.suffix == ".toml":
+        return given
+    from adagq.core.errors import ConfigError
+    from adagq.core.registry import suggestion
+    from adagq.paper.reproduce import EXPERIMENTS, settings_names
+
+    known = settings_names(EXPERIMENTS)
+    if given.name not in known:
+        hint = suggestion(given.name, known)
+        raise ConfigError(f"{given}: neither a file nor one of adagq's own settings; {hint} Known: {', '.join(known)}")
+    return EXPERIMENTS / f"{given.name}.toml"
+
+
+def given_settings(**options: object) -> list[str]:
+    """Return the options that were given, as settings."""
+    return [f"{key}={value!r}" for key, value in options.items() if value is not None]
+
+
+def worker_count(workers: int | None) -> int:
+    """Return the number of worker processes: as asked, or one for each core that this process may use."""
+    return workers or cores()
+
+
+def run_directory(out: Path | None, command: str, resume: bool) -> Path:
+    """Return where the run goes: as asked, or the first place under runs/ that is free."""
+    from adagq.core.errors import CheckpointError, ConfigError
+
+    if resume and out is None:
+        raise ConfigError("--resume: which run? Name its directory with --out")
+    if resume and out is not None and not (out / "config.toml").is_file():
+        raise CheckpointError(f"{out}: holds no run, so it cannot be continued; check --out, or leave --resume out")
+    return out or next(path for number in count(1) if not (path := Path("runs") / f"{command}-{number}").exists())
+
+
+def check_extras(tensorboard: bool) -> None:
+    """Find out before any work what an option needs and is not installed."""
+    if tensorboard:
+        from adagq.report.tensorboard import require_tensorboard
+
+        require_tensorboard()
+
+
+def follow(steps: "Iterable[Step]", runs: int, max_rounds: int, again: str) -> None:
+    """Run to the end and show progress; `again` is how to continue after an interrupt."""
+    from rich.console import Console
+
+    from adagq.cli.terminal import show
+
+    console = Console(stderr=True)
+    try:
+        show(steps, runs, max_rounds, console)
+    except KeyboardInterrupt:
+        console.print(f"stopped; continue with {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def check_diverged(config: "Config", out: Path) -> None:
+    """Say which runs diverged, if any did; nothing else ends a run before its end."""
+    from adagq.api import diverged_runs, divergence_text
+    from adagq.core.errors import DivergedError
+
+    if diverged := diverged_runs(config, out):
+        raise DivergedError(divergence_text(config, diverged))
+
+
+def show_report(run_dir: Path, tensorboard: bool = False) -> None:
+    """Print the table of a run, write its report and say where the page is."""
+    from rich.console import Console
+
+    from adagq.core.extras import installed
+    from adagq.report import write_tensorboard
+    from adagq.report.result import Result
+
+    result = Result(run_dir)
+    Console().print(result.table())
+    if tensorboard:
+        write_tensorboard(run_dir)
+    if installed("jinja2", "matplotlib"):
+        typer.echo(result.report())
+    else:
+        typer.echo(f'for the page and its figures: pip install "adagq[report]", then adagq report {run_dir}', err=True)

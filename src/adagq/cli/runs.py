@@ -1,0 +1,84 @@
+"""`adagq train`, `adagq compare` and `adagq report`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adagq.cli.common import (
+    ConfigFile,
+    Out,
+    Resume,
+    Seeds,
+    Settings,
+    Tensorboard,
+    Workers,
+    check_diverged,
+    check_extras,
+    follow,
+    given_settings,
+    run_directory,
+    settings_file,
+    show_report,
+    worker_count,
+)
+
+if TYPE_CHECKING:
+    from adagq.experiments.config import Config
+
+
+def train(
+    config: ConfigFile = None,
+    method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
+    seeds: Seeds = None,
+    settings: Settings = None,
+    workers: Workers = None,
+    out: Out = None,
+    resume: Resume = False,
+    tensorboard: Tensorboard = False,
+) -> None:
+    """Run one method to its target accuracy."""
+    from adagq.experiments.config import load_config
+
+    options = given_settings(seeds=seeds, method=method)
+    resolved = load_config(settings_file(config), [*(settings or []), *options])
+    resolved = resolved.model_copy(update={"methods": (resolved.method,)})
+    _run(resolved, run_directory(out, "train", resume), worker_count(workers), resume, tensorboard)
+
+
+def compare(
+    config: ConfigFile = None,
+    methods: Annotated[str | None, typer.Option(help="Rows of `adagq methods`: a,b,…; default: all compared.")] = None,
+    seeds: Seeds = None,
+    settings: Settings = None,
+    workers: Workers = None,
+    out: Out = None,
+    resume: Resume = False,
+    tensorboard: Tensorboard = False,
+) -> None:
+    """Run several methods to the same target and compare rounds, bytes and virtual time."""
+    from adagq.experiments.config import load_config
+    from adagq.experiments.runner import compared
+
+    names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    options = given_settings(seeds=seeds, methods=names)
+    resolved = compared(load_config(settings_file(config), [*(settings or []), *options]))
+    _run(resolved, run_directory(out, "compare", resume), worker_count(workers), resume, tensorboard)
+
+
+def report(run_dir: Annotated[Path, typer.Argument(help="A run directory.")], tensorboard: Tensorboard = False) -> None:
+    """Rebuild summary.json, the tables, report.html and the figures of a run from its rows."""
+    check_extras(tensorboard)
+    show_report(run_dir, tensorboard)
+
+
+def _run(config: "Config", out: Path, workers: int, resume: bool, tensorboard: bool) -> None:
+    from adagq.experiments.run_directory import ROWS
+    from adagq.experiments.runner import run, runs_left
+
+    check_extras(tensorboard)
+    steps = run(config, out, workers, resume)
+    follow(steps, len(runs_left(config, out)), config.training.max_rounds, f"--resume --out {out}")
+    if (out / ROWS).is_file():
+        show_report(out, tensorboard)
+    check_diverged(config, out)

@@ -1,0 +1,1 @@
+"""What a client does: keep a replica of the model, probe, train, encode."""

@@ -1,0 +1,1 @@
+"""What everything speaks: errors, seeds, vectors, messages, files that appear whole."""

@@ -1,0 +1,1 @@
+"""Settings, run directories, checkpoints, plans."""

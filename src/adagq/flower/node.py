@@ -1,0 +1,166 @@
+"""The node's side: what a ClientApp does with adagq's messages (`registration` says how an app gets there).
+
+One message type, `train.adagq`, whose records say what is asked: nothing (who are you?), a `Sync`, a `Task`, or both.
+The work itself is `adagq.client.work`, as in the simulator. Seconds are this process's own, by `perf_counter`; the wall
+clock is read once, for the server to see how long the message was on its way.
+"""
+
+import os
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from flwr.app import ConfigRecord, Context, RecordDict
+
+from adagq.client.learner import Learner
+from adagq.client.replica import receive
+from adagq.client.work import probe, work
+from adagq.core.errors import NonFiniteError, PayloadError
+from adagq.core.messages import Sync, Task
+from adagq.core.vectors import FloatVector, Layout
+from adagq.flower.layouts import layout_digest, layout_text
+from adagq.flower.named_learner import Make
+from adagq.flower.names import NODE, RUN
+from adagq.flower.records import holds, read, write
+from adagq.flower.storage import Storage, digest_of
+
+STATE: Final = "adagq"  # what Flower keeps of us between messages
+FOLDER_SETTING: Final = "adagq-folder"
+LONGEST_TRACE: Final = 4000  # characters of a traceback that go to the server: its end
+
+
+def answer(asked: RecordDict, context: Context, make: Make) -> RecordDict:
+    """Return the reply's records; an exception of the app's own code goes to the server as its traceback."""
+    node: dict[str, Any] = {"started-at": time.time()}
+    begun = time.perf_counter()
+    reply = RecordDict()
+    try:
+        run = _run_of(asked)
+        storage = storage_of(context, str(run["run"]))
+        learner = _Timed(make(context))
+        if not holds(asked, Sync) and not holds(asked, Task):
+            node |= _introduction(context, learner)
+            storage.forget_old_runs()
+        else:
+            node |= _serve(asked, reply, learner, storage, str(run["digest"]))
+            # Flower keeps this record with the node: small enough to travel with every message.
+            context.state[STATE] = ConfigRecord({"version": node["version"], "path": str(storage.model)})
+    except Exception:
+        reply = RecordDict()
+        node["crashed"] = traceback.format_exc()[-LONGEST_TRACE:]
+    node["seconds"] = time.perf_counter() - begun
+    reply[NODE] = ConfigRecord(node)
+    return reply
+
+
+def name_of(context: Context) -> str:
+    """Return what this node is called, also after a restart: its `name`, its partition, else Flower's number."""
+    config = context.node_config
+    if "name" in config:
+        return str(config["name"])
+    return f"partition-{config['partition-id']}" if "partition-id" in config else f"node-{context.node_id}"
+
+
+def storage_of(context: Context, run: str) -> Storage:
+    """Return this node's folder for this run: `adagq-folder` of the node's config, else under the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(str(context.node_config.get(FOLDER_SETTING, cache / "adagq" / "nodes")))
+    return Storage.of_run(base, name_of(context), run)
+
+
+def _introduction(context: Context, learner: "_Timed") -> dict[str, Any]:
+    config = context.node_config
+    said: dict[str, Any] = {
+        "name": name_of(context),
+        "layout": layout_digest(learner.layout),
+        "tensors": layout_text(learner.layout),
+        "elements": learner.layout.elements,
+        "examples": learner.examples,
+    }
+    if "partition-id" in config:
+        said["partition-id"] = int(config["partition-id"])
+    for key in ("uplink-mbps", "downlink-mbps"):
+        if key in config:
+            said[key] = float(config[key])
+    return said
+
+
+def _serve(asked: RecordDict, reply: RecordDict, learner: "_Timed", storage: Storage, digest: str) -> dict[str, Any]:
+    """Bring the model up to date, probe, train and encode: whatever is asked for."""
+    begun = time.perf_counter()
+    replica = storage.replica()
+    node: dict[str, Any] = {"version": -1}
+    if holds(asked, Sync):
+        sync = read(asked, Sync)
+        try:
+            replica = receive(replica, sync)
+        except PayloadError as error:
+            return node | {"stale": str(error)}
+        if digest_of(replica.vector, replica.buffers) != digest:
+            return node | {"stale": f"version {replica.version} here is another model's"}
+        storage.keep(replica)
+        node["receive-seconds"] = time.perf_counter() - begun
+        begun = time.perf_counter()
+        write(reply, probe(learner, replica, sync))
+        node["probe-seconds"] = time.perf_counter() - begun
+        begun = time.perf_counter()
+    elif replica is None or digest_of(replica.vector, replica.buffers) != digest:
+        return node | {"stale": "this node holds no model of this version"}
+    node["version"] = replica.version
+    if holds(asked, Task):
+        task = read(asked, Task)
+        learner.train_seconds = 0.0
+        try:
+            update, state = work(learner, replica, task, storage.state(task.round))
+        except NonFiniteError as error:
+            return node | {"diverged": f"training left numbers that are not finite: {error}"}
+        storage.keep_state(task.round, state)
+        write(reply, update)
+        node["train-seconds"] = learner.train_seconds
+        node["encode-seconds"] = time.perf_counter() - begun - learner.train_seconds
+    return node
+
+
+@dataclass
+class _Timed:
+    """A learner that notes how long it trained; what `work` takes beyond that is encoding."""
+
+    learner: Learner
+    train_seconds: float = 0.0
+
+    @property
+    def layout(self) -> Layout:
+        return self.learner.layout
+
+    @property
+    def examples(self) -> int:
+        return self.learner.examples
+
+    @property
+    def held_out(self) -> int:
+        return self.learner.held_out
+
+    def load(self, vector: FloatVector, buffers: FloatVector) -> None:
+        self.learner.load(vector, buffers)
+
+    def dump(self) -> tuple[FloatVector, FloatVector]:
+        return self.learner.dump()
+
+    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+        begun = time.perf_counter()
+        try:
+            return self.learner.train(epochs, learning_rate, seed)
+        finally:
+            self.train_seconds += time.perf_counter() - begun
+
+    def loss(self) -> float:
+        return self.learner.loss()
+
+
+def _run_of(asked: RecordDict) -> ConfigRecord:
+    run = asked.get(RUN)
+    if not isinstance(run, ConfigRecord) or "run" not in run:
+        raise PayloadError("this message is not of an adagq strategy: use adagq.flower.AdaGQ in the ServerApp")
+    return run

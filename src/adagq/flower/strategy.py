@@ -1,0 +1,298 @@
+"""Flower strategies that send compressed updates: adagq's loops behind Flower's `Strategy.start`.
+
+Flower's own loop sends whole models and knows one exchange a round; so `start` is overridden and drives the same loops,
+controllers and server code as the simulator, over a backend of nodes.
+"""
+
+import math
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import fields, replace
+from logging import INFO
+from pathlib import Path
+from typing import Any, Final
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from flwr.supercore import log
+
+from adagq.core.errors import ConfigError
+from adagq.core.registry import suggestion
+from adagq.core.vectors import FloatVector
+from adagq.experiments.run_directory import RunDirectory
+from adagq.flower.arrays import Arrays
+from adagq.flower.backend import Nodes
+from adagq.flower.conventions import FEDAVG_OPTIONS, unused_keys, warn_of_unused, with_epochs, without_meaning
+from adagq.flower.exchange_log import append_exchanges, cut_exchanges
+from adagq.flower.metrics import log_round, metric_of, metrics_of
+from adagq.flower.status import Status
+from adagq.methods.table import Method, method_of
+from adagq.rounds import Goal, RoundResult, Schedule, State, drive
+from adagq.rounds.schedule import AUTO, exchanges_of
+from adagq.server.optimizers import optimizer_of
+
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+Row = Mapping[str, Any]
+GIVEN: Final = ("seed", "min_clients")  # of the schedule: set here, not by the user's keywords
+EXCHANGE_SECONDS: Final = 1.0  # that Flower takes for an exchange at the least (`adagq bench flower`)
+
+DEADLINE_FACTOR: Final = 3.0  # polling and process starts alone vary by seconds
+CLOCK: Final = {"clock": "measured"}  # in every row: its seconds are no virtual clock's
+
+
+class Compressed(Strategy):
+    """Any method of adagq's table: `Compressed("qsgd")`.
+
+    Parameters
+    ----------
+    method : str or Method (default: "adagq-fit")
+        A row of `adagq.methods.table.METHODS`, by name or as it is.
+    fraction_train : float (default: 1.0)
+        Share of the nodes that train in a round, of those that are there when the run begins.
+    min_train_nodes : int (default: 1)
+        Nodes that train in a round, at least.
+    min_available_nodes : int (default: 2)
+        A round begins when so many nodes are there.
+    seed : int (default: 0)
+        All randomness of the run comes from it.
+    buffers : Iterable[str], optional
+        Names of the arrays that are not trained and travel uncompressed. By default BatchNorm's statistics and whatever
+        is not floating point.
+    out : Path or str, optional
+        A run directory: rows, ledger, incidents, measured exchanges, and a checkpoint after every round.
+    resume : bool (default: False)
+        Continue the run in `out` from its last closed round.
+    config : str, optional
+        TOML that is kept as `config.toml` in `out`; by default this strategy's own settings.
+    server_optimizer : Mapping[str, Any], optional
+        The server's optimizer, such as `{"kind": "nesterov", "momentum": 0.7, "rate": 1.0}`; by default the method's.
+    until : Callable[[Sequence[Row]], bool], optional
+        Looks at all rows after each round; the run ends when it returns True.
+    **schedule
+        Fields of `adagq.rounds.schedule.Schedule`: `learning_rate`, `decay`, `participants`, `exchanges` (1, 2 or
+        "auto"), `deadline_seconds`, `first_deadline_seconds`, `min_updates`, `aggregate` ("mean", "clipped",
+        "trimmed-mean", "median", "krum"), `exclude_after`, … Where these are not given, the key `lr` of `train_config`
+        is the `learning_rate`, which then stays as it is unless `decay` is given, `local-epochs` the method's epochs,
+        and `timeout` of `start` the `first_deadline_seconds`. Options of Flower's FedAvg that have no meaning here are
+        named in one warning.
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "adagq-fit",
+        *,
+        fraction_train: float = 1.0,
+        min_train_nodes: int = 1,
+        min_available_nodes: int = 2,
+        seed: int = 0,
+        buffers: Iterable[str] | None = None,
+        out: Path | str | None = None,
+        resume: bool = False,
+        config: str | None = None,
+        server_optimizer: Mapping[str, Any] | None = None,
+        until: Callable[[Sequence[Row]], bool] | None = None,
+        **schedule: Any,
+    ) -> None:
+        row = method_of(method) if isinstance(method, str) else method
+        self.method = row if server_optimizer is None else replace(row, optimizer=optimizer_of(server_optimizer))
+        self.fraction_train = fraction_train
+        self.min_train_nodes = min_train_nodes
+        self.min_available_nodes = min_available_nodes
+        self.seed = seed
+        self.buffers = None if buffers is None else tuple(buffers)
+        self.out = None if out is None else Path(out)
+        self.resume = resume
+        self.until = until
+        self._config = config
+        self._unused = without_meaning(schedule)
+        self._schedule = _checked({name: value for name, value in schedule.items() if name not in FEDAVG_OPTIONS})
+        if not 0 < fraction_train <= 1:
+            raise ConfigError(f"fraction_train = {fraction_train}: must be above 0 and at most 1")
+        if min_available_nodes < 1:
+            raise ConfigError(f"min_available_nodes = {min_available_nodes}: must be at least 1")
+        if resume and out is None:
+            raise ConfigError("resume needs `out`, the run directory to go on with")
+
+    def summary(self) -> None:
+        """Log what is about to run."""
+        log(INFO, "\t├──> Method: %s (%s)", self.method.name, self.method.description)
+        log(INFO, "\t├──> Uplink: %s", self.method.uplink)
+        log(INFO, "\t├──> Downlink: %s", self.method.downlink)
+        log(INFO, "\t├──> Exchanges a round: %d", self._schedule.get("exchanges", 2))
+        log(INFO, "\t└──> Minimum available nodes: %d", self.min_available_nodes)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+    ) -> Result:
+        """Run rounds as Flower's own strategies do; the result holds the final arrays and every round's metrics.
+
+        `evaluate_fn` is called with every round's model; its "accuracy" and "loss" go into the rows. `evaluate_config`
+        has no use: models are evaluated at the server, nodes report losses on their held-out samples.
+        """
+        warn_of_unused([*self._unused, *unused_keys(train_config, evaluate_config)])
+        self.method = with_epochs(self.method, train_config)
+        log(INFO, "Starting %s strategy:", type(self).__name__)
+        self.summary()
+        arrays = Arrays(initial_arrays, self.buffers)
+        result = Result(arrays=initial_arrays)
+
+        def evaluate(vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:
+            if evaluate_fn is None:
+                return math.nan, math.nan
+            round = len(result.train_metrics_clientapp) + 1 + begun
+            metrics = evaluate_fn(round, arrays.record(vector, buffers))
+            if metrics is not None:
+                result.evaluate_metrics_serverapp[round] = metrics
+            return metric_of(metrics, "accuracy"), metric_of(metrics, "loss")
+
+        nodes = Nodes(grid, arrays.layout, arrays.initial, uuid.uuid4().hex, evaluate)
+        nodes.last_round = num_rounds
+        nodes.status = Status(self.out)
+        schedule = self._scheduled(timeout, train_config)
+        text = self._config if self._config is not None else self._settings(schedule, num_rounds)
+        directory = nullcontext() if self.out is None else RunDirectory(self.out, text, self.resume)
+        with directory as files:
+            arrays.flatten_as(nodes.agree(schedule.min_clients))
+            schedule = self._sampled(schedule, len(nodes.clients(1, schedule.min_clients)))
+            nodes.adopt(*arrays.initial, arrays.layout)
+            state = files.restore(self.method, self.seed, nodes) if files is not None else None
+            past: list[Row] = files.past(self.method, self.seed) if files is not None else []
+            begun = len(past)
+            if state is not None:
+                nodes.adopt(state.model.vector, state.model.buffers)
+                cut_exchanges(self.out, state.round)
+                log(INFO, "Going on after round %d", state.round)
+
+            def observe(one: RoundResult) -> None:
+                one.row.update(CLOCK)
+                if files is not None:
+                    files.append(one, nodes)
+                    append_exchanges(self.out, one.row, nodes.exchanges)
+                log_round(one, num_rounds)
+                result.train_metrics_clientapp[one.row["round"]] = metrics_of(one.row)
+
+            try:
+                state = self._drive(nodes, schedule, num_rounds, state, past, observe) or state
+            finally:
+                nodes.status.remove()
+        if state is not None:
+            result.arrays = arrays.record(state.model.vector, state.model.buffers)
+        return result
+
+    def _drive(
+        self,
+        nodes: Nodes,
+        schedule: Schedule,
+        num_rounds: int,
+        state: State | None,
+        past: Sequence[Row],
+        observe: Callable[[RoundResult], None],
+    ) -> State | None:
+        """Run the rounds that are left and return the state after the last one; None if none are."""
+        goal = Goal(target=math.inf, max_rounds=num_rounds)
+        rows = list(past)
+        if num_rounds < 1 or self._finished(rows, goal):
+            return None
+        for one in drive(self.method, nodes, schedule, goal, state=state, past=past, observers=[observe]):
+            rows.append(one.row)
+            state = one.state
+            if self._finished(rows, goal):
+                break
+        return state
+
+    def _finished(self, rows: Sequence[Row], goal: Goal) -> bool:
+        return bool(rows) and (goal.met(rows) or (self.until is not None and self.until(rows)))
+
+    def _scheduled(self, timeout: float, train_config: ConfigRecord | None) -> Schedule:
+        given = dict(self._schedule)
+        rate = None if train_config is None else train_config.get("lr")
+        if isinstance(rate, int | float) and "learning_rate" not in given:
+            given["learning_rate"] = float(rate)
+            given.setdefault("decay", 1.0)
+        given.setdefault("first_deadline_seconds", float(timeout))
+        given.setdefault("deadline_factor", DEADLINE_FACTOR)
+        least = max(self.min_available_nodes, int(given.get("min_updates", 1)))
+        return Schedule(seed=self.seed, min_clients=least, **given)
+
+    def _sampled(self, schedule: Schedule, present: int) -> Schedule:
+        """Return the schedule with the number of nodes that `fraction_train` stands for."""
+        if self.fraction_train >= 1 or schedule.participants:
+            return schedule
+        return replace(schedule, participants=max(int(self.fraction_train * present), self.min_train_nodes, 1))
+
+    def _settings(self, schedule: Schedule, num_rounds: int) -> str:
+        """Return what decides this run, as TOML."""
+        import tomli_w
+
+        training = {"learning_rate": schedule.learning_rate, "decay": schedule.decay, "max_rounds": num_rounds}
+        return tomli_w.dumps({"seed": self.seed, "method": self.method.name, "training": training})
+
+    # Flower's own loop is not used. Only a strategy that wraps this one calls these steps, such as Flower's for
+    # differential privacy: they clip and add noise to whole models, which never travel here.
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        raise _not_wrapped()
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        raise _not_wrapped()
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        raise _not_wrapped()
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        raise _not_wrapped()
+
+
+class AdaGQ(Compressed):
+    """Adaptive quantization for unequal links.
+
+    Implementation based on "Communication-Efficient Federated Learning for Heterogeneous Edge Devices Based on Adaptive
+    Gradient Quantization".
+
+    Parameters
+    ----------
+    method : str (default: "adagq-fit")
+        "adagq-fit" fills every node's spare time with real bits; "adagq" is the paper's algorithm.
+    **options
+        Those of `Compressed`.
+    """
+
+    def __init__(self, method: str = "adagq-fit", **options: Any) -> None:
+        if not method.startswith("adagq"):
+            raise ConfigError(f"method = {method!r}: AdaGQ runs adagq and adagq-fit; use Compressed for {method}")
+        super().__init__(method, **options)
+
+
+def _checked(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    known = [field.name for field in fields(Schedule) if field.name not in GIVEN]
+    for name in schedule:
+        if name not in known:
+            raise ConfigError(f"unknown option {name!r}: {suggestion(name, known)}")
+    exchanges = schedule.get("exchanges", 2)
+    if exchanges not in (1, 2, AUTO):
+        raise ConfigError(f"exchanges = {exchanges!r}: a round has 1 or 2, or {AUTO!r}")
+    given = {**schedule, "exchanges": exchanges_of(exchanges, EXCHANGE_SECONDS)}
+    Schedule(seed=0, **given)  # checks the values now, not when the run starts
+    return given
+
+
+def _not_wrapped() -> ConfigError:
+    return ConfigError(
+        "adagq's strategies run their own rounds on compressed updates and cannot be wrapped by another strategy: "
+        "Flower's differential privacy would have no effect; nothing was trained"
+    )

@@ -1,0 +1,124 @@
+"""Carries messages to nodes and replies back, each in its own time.
+
+`Grid.send_and_receive` looks for replies every three seconds, and `Grid.pull_messages` does not return before every
+chunk of a reply is there. So every message gets a thread of its own that looks more often; a message that is forgotten
+leaves its thread alone, whatever it waits for. Errors are matched with nodes by the message they reply to: Flower names
+itself as their sender.
+"""
+
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Final
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+
+from adagq.flower.names import ACTION
+from adagq.flower.polling import look_for_chunks_often
+
+LOOK_SECONDS: Final = 0.1  # between two looks for a reply …
+LOOK_SECONDS_PER_NODE: Final = 0.02  # … and more where many nodes are asked at once
+MAX_TTL: Final = 12 * 3600.0
+LOST: Final = (3, 4, 5, 8)  # Flower's error codes: message, reply or node unavailable, the app's process gone
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back from one node; `content` is None if nothing did, and `error` says why.
+
+    Seconds are of this process's monotonic clock; `sent_at` is the time of day, to compare with the node's.
+    """
+
+    ticket: int
+    node: int
+    content: RecordDict | None
+    error: str
+    sent_at: float
+    sent_seconds: float
+    arrived_seconds: float
+    upload_seconds: float  # from the first chunk that was there to the last
+    broken_off: bool = False  # nothing came back because it was lost on its way, not because the app failed
+
+
+class Mailbox:
+    """Messages under way over one grid, and their replies in order of arrival."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._replies: queue.Queue[Reply] = queue.Queue()
+        self._waiting: dict[int, tuple[int, threading.Event]] = {}  # ticket -> node, whether it was forgotten
+        self._tickets = 0
+        look_for_chunks_often("flwr.superlink.grid.http_grid")
+
+    def nodes(self) -> list[int]:
+        """Return the nodes that Flower knows to be there."""
+        return sorted(self._grid.get_node_ids())
+
+    @property
+    def waiting(self) -> set[int]:
+        """Nodes that have not replied to something yet."""
+        return {node for node, _ in self._waiting.values()}
+
+    def send(self, node: int, content: RecordDict, group: str, seconds: float) -> int:
+        """Send a message that is void after `seconds`; return its ticket, which the reply carries."""
+        self._tickets += 1
+        ticket, forgotten = self._tickets, threading.Event()
+        self._waiting[ticket] = node, forgotten
+        # A node that is late need not begin: past the deadline the message is void.
+        message = Message(content, node, f"train.{ACTION}", ttl=min(max(seconds, 1.0) + 1.0, MAX_TTL), group_id=group)
+        answer = partial(Reply, ticket=ticket, node=node, sent_at=time.time(), sent_seconds=time.perf_counter())
+        try:
+            (message_id,) = self._grid.push_messages([message])
+            if message_id is None:
+                raise ValueError("Flower did not take the message")
+        except Exception as error:  # whatever the transport raises: this node is not reachable now
+            self._put(answer, None, f"could not be sent: {error}", time.perf_counter())
+            return ticket
+        threading.Thread(target=self._wait_for, args=(message_id, answer, forgotten), daemon=True).start()
+        return ticket
+
+    def receive(self, seconds: float) -> Reply | None:
+        """Return the next reply; None if there is none within so many seconds, or nobody is left to answer."""
+        until = time.perf_counter() + seconds
+        while self._waiting:
+            left = None if until == inf else max(until - time.perf_counter(), 0.0)
+            try:
+                reply = self._replies.get(timeout=left)
+            except queue.Empty:
+                return None
+            if self._waiting.pop(reply.ticket, None) is not None:
+                return reply
+        return None
+
+    def forget(self, ticket: int) -> None:
+        """Look for this reply no more."""
+        if (waiting := self._waiting.pop(ticket, None)) is not None:
+            waiting[1].set()
+
+    def _wait_for(self, message_id: str, answer: "partial[Reply]", forgotten: threading.Event) -> None:
+        while not forgotten.wait(LOOK_SECONDS + LOOK_SECONDS_PER_NODE * len(self._waiting)):
+            looked = time.perf_counter()
+            try:
+                replies = list(self._grid.pull_messages([message_id]))
+            except Exception as error:
+                self._put(partial(answer, broken_off=True), None, str(error), time.perf_counter())
+                return
+            if replies:
+                content, problem = _opened(replies[0])
+                lost = content is None and replies[0].error.code in LOST
+                self._put(partial(answer, broken_off=lost), content, problem, looked)
+                return
+
+    def _put(self, answer: "partial[Reply]", content: RecordDict | None, error: str, looked: float) -> None:
+        now = time.perf_counter()
+        self._replies.put(answer(content=content, error=error, arrived_seconds=now, upload_seconds=now - looked))
+
+
+def _opened(message: Message) -> tuple[RecordDict | None, str]:
+    if message.has_error():
+        return None, f"error {message.error.code}: {message.error.reason}"
+    return message.content, ""

@@ -1,0 +1,188 @@
+"""METHODS: one row per method. A baseline is a row here, not a module.
+
+Rows of the paper's evaluation, float16 as the honest uncompressed baseline, ours, and
+`ideal`: uncompressed one-epoch rounds over free links, the reference of the communication tax.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from adagq.codecs import (
+    DGC,
+    QSGD,
+    Clipped,
+    Cocktail,
+    Eden,
+    ErrorFeedback,
+    FedDQ,
+    Float16,
+    Float32,
+    OneBit,
+    PowerSGD,
+    SignSGD,
+    SparseLoCo,
+    TernGrad,
+    TopK,
+    Wangni,
+)
+from adagq.control import AdaComm, AdaGQ, AdaQuantFL, Controller, DAdaQuant, Fit, Fixed, Han, Lupa, NormOnly
+from adagq.core.codec import Codec, Stateful
+from adagq.core.errors import ConfigError
+from adagq.core.registry import Registry
+from adagq.server.optimizers import OPTIMIZERS, Auto, Optimizer, Plain
+
+FIXED: Final = Fixed()
+FLOAT32: Final = Float32()
+PLAIN: Final = Plain()
+RESIDUAL: Final = "residual"  # as a suffix: error feedback at the clients
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method sends, who decides how much, how the model moves, and how long clients train in between."""
+
+    name: str
+    label: str
+    description: str
+    uplink: Codec
+    controller: Controller[Any] = FIXED
+    epochs: int = 1  # local epochs per round
+    downlink: Codec = FLOAT32
+    residual: bool = False  # error feedback at the clients
+    optimizer: Optimizer = PLAIN  # of the server
+    loop: str = "synchronous"  # of `rounds.LOOPS`
+    rate_curve: bool = False  # clients report the codec's rate curve of their update, for the controller
+    free_links: bool = False
+    compared: bool = False  # one of `adagq compare` when no methods are named
+    ink: str = ""  # of report.palette; empty: the next that is free
+
+    def sent_with(self, codec: Codec | None = None) -> Codec:
+        """Return the codec of an update, error feedback included; `codec` takes the place of the row's own."""
+        codec = codec or self.uplink
+        return ErrorFeedback(codec) if self.residual and not isinstance(codec, Stateful) else codec
+
+
+# Per-tensor max norms serve the published methods best at fixed packing (docs/simulation.md).
+PACKED: Final = QSGD(levels=255, granularity="tensor", norm="max", packing="fixed")
+# Few levels to begin with: nothing is known of the links in the first round, less than a bit a parameter suits most.
+CODED: Final = QSGD(levels=15, granularity="tensor", norm="l2", rounding="dither", packing="entropy")
+
+METHODS: Final[Registry[Method]] = Registry("method", group="adagq.methods")
+for _row in (
+    Method(
+        "fedavg", "FedAvg", "float32 updates, five local epochs", FLOAT32, epochs=5, compared=True, ink="green",
+    ),
+    Method(
+        "fedavg-fp16", "FedAvg, float16", "float16 both ways, five local epochs", Float16(),
+        epochs=5, downlink=Float16(), compared=True, ink="ochre",
+    ),
+    Method("qsgd", "QSGD", "8-bit levels", PACKED, compared=True, ink="sky"),
+    Method(
+        "topk", "Top-k", "the largest tenth of the entries, error feedback", TopK(fraction=0.1), residual=True,
+        compared=True, ink="mauve",
+    ),
+    Method("fedpaq", "FedPAQ", "8-bit levels, five local epochs", PACKED, epochs=5, compared=True, ink="violet"),
+    Method("adagq", "AdaGQ", "the paper's algorithm", PACKED, AdaGQ(), rate_curve=True, compared=True, ink="navy"),
+    Method(
+        "adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", CODED, Fit(),
+        downlink=replace(CODED, levels=31), compared=True, ink="vermilion",
+    ),
+    Method(
+        "adagq-auto", "AdaGQ-auto", "AdaGQ-fit from its first payload on, and a server step that finds itself", CODED,
+        Fit(first_bits=0.3, first_step=6.0), downlink=replace(CODED, levels=31), optimizer=Auto(),
+    ),
+    Method(
+        "ideal", "ideal", "uncompressed, free links: the reference of the tax", FLOAT32, free_links=True,
+        compared=True, ink="grey",
+    ),
+    Method(
+        "topk-plain", "Top-k, 64 bits", "Top-k as the paper counts it: 64 bits an entry",
+        TopK(fraction=0.1, indices="plain"), residual=True,
+    ),
+    # The parts of AdaGQ on their own, for ablations.
+    Method(
+        "adagq-adaptive", "AdaGQ, adaptive only", "the same levels for all clients", PACKED,
+        AdaGQ(heterogeneous=False), rate_curve=True,
+    ),
+    Method(
+        "adagq-heterogeneous", "AdaGQ, heterogeneous only", "a fixed average of the levels", PACKED,
+        AdaGQ(adaptive=False), rate_curve=True,
+    ),
+    Method("norm-only", "norm rule", "levels follow the aggregate's norm (figure 2b)", PACKED, NormOnly()),
+    # Rivals without a barrier (docs/methods.md).
+    Method(
+        "fedbuff", "FedBuff", "float32, five local epochs, a step after every ten arrivals", FLOAT32, epochs=5,
+        loop="fedbuff",
+    ),
+    Method("fedasync", "FedAsync", "float32 updates, a step after every arrival", FLOAT32, loop="fedasync"),
+    Method(
+        "fedsa", "FedSA", "float32, five local epochs, a step after half of the clients", FLOAT32, epochs=5,
+        loop="fedsa",
+    ),
+    Method(
+        "qafel", "QAFeL", "FedBuff with 4 bits both ways, two local epochs", replace(PACKED, levels=7), epochs=2,
+        downlink=replace(PACKED, levels=7), loop="fedbuff",
+    ),
+    # Rivals' quantizers, low rank and sparsifiers, with what goes down as small where their papers say so.
+    Method("terngrad", "TernGrad", "-1, 0 or +1, tensors clipped at 4 sigma", Clipped(TernGrad("tensor"), 4.0)),
+    Method(
+        "onebit", "1-bit SGD", "a bit an entry both ways, error feedback", OneBit("tensor"), residual=True,
+        downlink=OneBit("tensor"),
+    ),
+    Method(
+        "ef-signsgd", "EF-signSGD", "signs both ways, error feedback", SignSGD("tensor"), residual=True,
+        downlink=SignSGD("tensor"),
+    ),
+    Method("eden", "EDEN", "a bit an entry after a random rotation, both ways", Eden(1), downlink=Eden(1)),
+    Method("powersgd", "PowerSGD", "two factors of rank 4, error feedback", PowerSGD(4)),
+    Method("wangni", "Wangni", "a tenth of the entries, drawn without bias", Wangni(0.1)),
+    Method("dgc", "DGC", "the largest hundredth of a running sum with momentum", DGC(0.01, 0.6)),
+    Method(
+        "topk-fit", "Top-k-fit", "as many entries as the time allows, decayed residual", SparseLoCo(0.25), Fit(),
+        downlink=replace(CODED, levels=31),
+    ),
+    Method(
+        "cocktail", "CocktailSGD", "the largest of a random half, 4 bits, both ways", Cocktail(0.5), residual=True,
+        downlink=Cocktail(0.5),
+    ),
+    # Rivals that adapt.
+    Method("adaquantfl", "AdaQuantFL", "levels rise as the loss falls", CODED, AdaQuantFL(levels=2)),
+    Method("dadaquant", "DAdaQuant", "levels double when the loss stops falling", CODED, DAdaQuant(levels=1)),
+    Method("feddq", "FedDQ", "bits by the range of each tensor", FedDQ(0.02)),
+    Method(
+        "han", "Han, adaptive k", "Top-k whose k follows time per loss", TopK(0.1), Han(0.05, 0.002, 0.1),
+        residual=True,
+    ),
+    Method("adacomm", "AdaComm", "float32, fewer local epochs as the loss falls", FLOAT32, AdaComm(epochs=10)),
+    Method("lupa", "LUPA-SGD", "float32, more local epochs round by round", FLOAT32, Lupa(1, 0.3)),
+):  # fmt: skip
+    METHODS.add(_row.name, _row)
+
+
+def compared() -> tuple[str, ...]:
+    """Return the rows that `adagq compare` runs unless methods are named."""
+    return tuple(name for name, row in METHODS.items() if row.compared)
+
+
+def method_of(name: str) -> Method:
+    """Return the row called `name`; suffixes add error feedback at the clients or a server optimizer.
+
+    >>> method_of("fedpaq+residual").residual, method_of("qsgd+nesterov").optimizer
+    (True, Nesterov(momentum=0.7, rate=1.0))
+    """
+    base, *suffixes = name.split("+")
+    return with_suffixes(METHODS[base], suffixes)
+
+
+def with_suffixes(row: Method, suffixes: list[str]) -> Method:
+    """Return a row with what its suffixes add, under the whole name."""
+    for suffix in suffixes:
+        if suffix != RESIDUAL and suffix not in OPTIMIZERS:
+            known = ", ".join((RESIDUAL, *OPTIMIZERS))
+            raise ConfigError(f"unknown suffix {suffix!r} of {row.name!r}; known: {known}")
+        name, label = f"{row.name}+{suffix}", f"{row.label} + {suffix}"
+        if suffix == RESIDUAL:
+            row = replace(row, name=name, label=label, residual=True)
+        else:
+            row = replace(row, name=name, label=label, optimizer=OPTIMIZERS[suffix]())
+    return row

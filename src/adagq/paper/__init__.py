@@ -1,0 +1,1 @@
+"""The paper's exhibits, from settings files: a client of the library."""

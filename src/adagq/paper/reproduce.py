@@ -1,0 +1,151 @@
+"""The paper's tables and figures, from settings files alone: experiments, scales, exhibits.
+
+    experiments/exhibits.toml         every table and figure: its kind, its title, the experiment behind each cell
+    experiments/<name>.toml           one run of several methods, at the paper's size: `adagq compare <name>`
+    experiments/scales/<scale>.toml   what is smaller: overlays on the experiments whose names match
+    experiments/numbers.toml          what the paper measured
+
+An experiment's run directory is `<out>/<name>`; exhibits that share an experiment share its run. Experiments that
+differ in their fleets alone share the training of the methods that adapt to nothing (`simulation.cache`).
+"""
+
+import platform
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from adagq.core.errors import ConfigError
+from adagq.core.jsonl import append_lines
+from adagq.core.registry import suggestion
+from adagq.experiments.config import Config, merged, read_toml, resolve
+from adagq.experiments.run_directory import ROWS
+from adagq.experiments.runner import Step, compared, run, runs_left
+
+ALL: Final = "all"
+MEMORY: Final = ".memory"
+EXPERIMENTS: Final = Path(__file__).parent / "experiments"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One settings file, at one scale."""
+
+    name: str
+    config: Config
+
+    @property
+    def training(self) -> str:
+        """All that the training of a method depends on that adapts to nothing."""
+        config = self.config
+        return repr((config.seed, config.seeds, config.training, config.task))
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Exhibits and the experiments that they need, in order."""
+
+    exhibits: dict[str, Mapping[str, Any]]
+    experiments: dict[str, Experiment]
+    numbers: Mapping[str, Any]
+    shared: frozenset[str] = frozenset()  # experiments whose training others need too
+
+    def runs_left(self, out: Path) -> int:
+        """Return how many runs are not at their end in `out`."""
+        return sum(len(runs_left(each.config, out / each.name)) for each in self.experiments.values())
+
+    @property
+    def max_rounds(self) -> int:
+        """The most rounds that a run may take."""
+        return max(each.config.training.max_rounds for each in self.experiments.values())
+
+
+def settings_names(folder: Path) -> list[str]:
+    """Return the names of the settings files in a folder that `adagq compare` can run."""
+    return sorted(path.stem for path in folder.glob("*.toml") if path.stem not in ("exhibits", "numbers"))
+
+
+def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, Any] | None = None) -> Reproduction:
+    """Return what `names` need at this scale; `settings` (such as seeds) go on top of every experiment."""
+    if not (folder / "exhibits.toml").is_file():
+        raise ConfigError(f"{folder}: no exhibits.toml there; give another --experiments")
+    known = read_toml(folder / "exhibits.toml")
+    for name in names:
+        if name != ALL and name not in known:
+            hint = suggestion(name, [*known, ALL])
+            raise ConfigError(f"unknown exhibit {name!r}: {hint} Known: {', '.join(known)}, {ALL}")
+    overlays = _overlays(folder, scale)
+    every: dict[str, Experiment] = {}
+    for name in _needed(known.values()):
+        tree = read_toml(folder / f"{name}.toml")
+        for pattern, changes in overlays:
+            if fnmatchcase(name, pattern):
+                tree = merged(tree, changes)
+        every[name] = Experiment(name, compared(resolve(tree | dict(settings or {}), folder)))
+    chosen = {name: known[name] for name in known if name in names or ALL in names}
+    uses = Counter(experiment.training for experiment in every.values())
+    shared = frozenset(name for name, experiment in every.items() if uses[experiment.training] > 1)
+    needed = {name: every[name] for name in _needed(chosen.values())}
+    return Reproduction(chosen, needed, read_toml(folder / "numbers.toml"), shared)
+
+
+def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = False) -> Iterator[Step]:
+    """Run every experiment into `out`; yield after each round. With `resume` a complete one is left as it is."""
+    for experiment in plan.experiments.values():
+        directory = out / experiment.name
+        if resume and not runs_left(experiment.config, directory):  # needs no checkpoint to be left alone
+            continue
+        memory = out / MEMORY if experiment.name in plan.shared else None
+        for step in run(experiment.config, directory, workers, resume, memory):
+            yield replace(step, cell=experiment.name)
+
+
+def directories(exhibit: Mapping[str, Any], out: Path) -> dict[str, Path]:
+    """Return the run directories of an exhibit's cells, those that have rows."""
+    cells = {key: out / name for key, name in exhibit["cells"].items()}
+    return {key: path for key, path in cells.items() if (path / ROWS).is_file()}
+
+
+def note_origin(out: Path, command: Sequence[str], experiments: Sequence[str]) -> None:
+    """Add to `<out>/origin.jsonl` which command, commit and versions these experiments were made with."""
+    if not out.is_dir():
+        return
+    origin = {
+        "command": " ".join(command),
+        "commit": _commit(),
+        "cells": list(experiments),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("adagq", "numpy", "numba", "torch")},
+    }
+    append_lines(out / "origin.jsonl", [origin])
+
+
+def _needed(exhibits: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (experiment for exhibit in exhibits for experiment in exhibit["cells"].values())
+
+
+def _commit() -> str | None:
+    """Return the commit of this source tree, with a mark if sources or settings differ; None outside a checkout."""
+    if shutil.which("git") is None:
+        return None
+    commit = _git("rev-parse", "HEAD").stdout.strip()
+    changed = bool(commit) and _git("diff", "--quiet", "HEAD", "--", ":/src").returncode != 0
+    return f"{commit}-dirty" if changed else commit or None
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    here = Path(__file__).parent
+    return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True, check=False)
+
+
+def _overlays(folder: Path, scale: str) -> list[tuple[str, dict[str, Any]]]:
+    path = folder / "scales" / f"{scale}.toml"
+    if not path.is_file():
+        known = sorted(file.stem for file in (folder / "scales").glob("*.toml"))
+        raise ConfigError(f"unknown scale {scale!r}; known: {', '.join(known)}")
+    return [(overlay.pop("cells"), overlay) for overlay in read_toml(path).get("overlay", [])]

@@ -1,0 +1,88 @@
+"""The weighted mean of the updates: payloads are decoded into a running sum and forgotten."""
+
+import math
+
+import numpy as np
+
+from adagq.codecs import decode, decode_into
+from adagq.core.errors import PayloadError
+from adagq.core.machine import cores
+from adagq.core.messages import Update
+from adagq.core.vectors import FloatVector, Layout, squared_norm
+
+
+class Aggregate:
+    """The weighted mean `sum_i p_i Q(u_i)` over what arrived, `p_i` the share of the examples.
+
+    Threads share out the elements of an update, not the updates: each sum is made in the order of arrival, so its
+    bits do not depend on how many there are. 0 threads: one per core.
+    """
+
+    def __init__(self, layout: Layout, threads: int = 0) -> None:
+        self._threads = threads or cores()
+        self._vector = np.zeros(layout.elements, np.float32)
+        self._scratch: FloatVector | None = None
+        self._examples = 0
+
+    @property
+    def examples(self) -> int:
+        return self._examples
+
+    def add(self, update: Update, max_bytes: int | None = None, discount: float = 1.0) -> None:
+        """Add one update; a payload that may not be decoded raises `PayloadError` and changes nothing.
+
+        With a discount it counts that much of itself, while the mean is still over all of its examples.
+        """
+        weight = discount * _weight(update)
+        decode_into(update.payload, self._vector, weight, self._threads, max_bytes=max_bytes)
+        self._examples += update.examples
+
+    def add_clipped(
+        self, update: Update, largest: float = math.inf, max_bytes: int | None = None, discount: float = 1.0
+    ) -> float:
+        """Add one update, scaled down to the norm `largest` if it is larger; return the norm that it came with.
+
+        A norm that float32 cannot square raises `PayloadError`: such an update would ruin the sum.
+        """
+        weight = discount * _weight(update)
+        if self._scratch is None:
+            self._scratch = np.empty_like(self._vector)
+        self._scratch[:] = 0
+        decode_into(update.payload, self._scratch, 1.0, self._threads, max_bytes=max_bytes)
+        norm = math.sqrt(_energy(self._scratch))
+        if not math.isfinite(norm):
+            raise PayloadError("its norm is too large for float32")
+        self._scratch *= np.float32(weight * min(1.0, largest / norm) if norm > 0 else weight)
+        self._vector += self._scratch
+        self._examples += update.examples
+        return norm
+
+    def mean(self) -> FloatVector:
+        """Return the mean update; the sum is used up."""
+        self._vector *= np.float32(1 / self._examples)
+        return self._vector
+
+
+def norm_of(update: Update, layout: Layout, max_bytes: int | None = None) -> float:
+    """Return the norm of what the payload decodes to; inf where float32 cannot square it."""
+    vector = decode(update.payload, layout.elements, max_bytes=max_bytes)
+    if vector.size != layout.elements:
+        raise PayloadError(f"payload holds {vector.size} elements, {layout.elements} are expected")
+    energy = _energy(vector)
+    return math.sqrt(energy) if math.isfinite(energy) else math.inf
+
+
+def usable(vector: FloatVector) -> bool:
+    """Whether all is finite, and its energy too."""
+    return math.isfinite(_energy(vector))
+
+
+def _weight(update: Update) -> float:
+    if update.examples <= 0:
+        raise PayloadError(f"client {update.client}: {update.examples} examples, at least 1 is needed")
+    return float(update.examples)
+
+
+def _energy(vector: FloatVector) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return squared_norm(vector)

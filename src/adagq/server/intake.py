@@ -1,0 +1,163 @@
+"""Takes in a round's updates: in client order, measured by each other, added up as soon as that is possible.
+
+A sum of floats depends on its order. By client number it does not depend on who was faster; but payloads that wait for
+their turn are held in memory, so past HELD_BYTES they are added as they come. No single update counts for much more
+than the others: its norm is cut to `norm_bound` times the usual one, its examples to `weight_bound` times the usual
+number. What is usual is known from recent rounds; in the first round payloads are held until all are there. What is
+made of the updates is the aggregate's business (`robust`).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Final
+
+from adagq.core.errors import PayloadError
+from adagq.core.messages import Update
+from adagq.core.vectors import FloatVector, Layout
+from adagq.server.aggregate import norm_of, usable
+from adagq.server.buffers import checked_buffers, mean_buffers, median_buffers
+from adagq.server.robust import AGGREGATES
+
+HELD_BYTES: Final = 256 * 2**20
+RECENT: Final = 100  # norms and example counts that are remembered
+Note = Callable[[int, str], None]  # client, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What accepted updates were like lately; all that a new one is measured by."""
+
+    norms: tuple[float, ...] = ()
+    examples: tuple[int, ...] = ()
+
+    def after(self, norms: Iterable[float], examples: Iterable[int]) -> "Usual":
+        return Usual((*self.norms, *norms)[-RECENT:], (*self.examples, *examples)[-RECENT:])
+
+    @property
+    def known(self) -> bool:
+        return bool(self.examples)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many times the usual norm and number of examples an update may have; inf for no bound."""
+
+    norm: float = math.inf
+    examples: float = math.inf
+
+
+@dataclass
+class Intake:
+    """One round's updates. `refuse` and `clamp` are called for what is not used, or not as it is."""
+
+    layout: Layout
+    clients: Sequence[int]  # who is expected, in order
+    usual: Usual
+    bounds: Bounds
+    refuse: Note
+    clamp: Note
+    aggregate: str = "mean"  # of AGGREGATES
+    byzantine_share: float = 0.3  # of the updates that may be bad, where the aggregate needs to know
+    accepted: dict[int, int] = field(default_factory=dict)  # client -> examples that count
+    discounts: dict[int, float] = field(default_factory=dict)  # client -> how much of its update counts; 1 if not here
+    _held: dict[int, Update] = field(default_factory=dict)
+    _held_bytes: int = 0
+    _norms: list[float] = field(default_factory=list)
+    _buffers: list[tuple[int, int, bytes]] = field(default_factory=list)  # client, examples, payload
+
+    def __post_init__(self) -> None:
+        self._expected = list(self.clients)
+        self._measure = self.usual  # what updates are measured by
+        self._sum = AGGREGATES[self.aggregate](self.layout, self.byzantine_share)
+
+    def put(self, update: Update) -> None:
+        """Take an update whose fields were checked; its payload is decoded now or later."""
+        self._held[update.client] = update
+        self._held_bytes += update.nbytes
+        while self._held and (self._next_is_here() or self._held_bytes > HELD_BYTES):
+            first = self._expected[0] if self._next_is_here() else min(self._held)
+            self._take(first)
+
+    def missing(self, client: int) -> None:
+        """Nothing will come of this client any more."""
+        if client in self._expected and client not in self._held:
+            self._expected.remove(client)
+            while self._held and self._next_is_here():
+                self._take(self._expected[0])
+
+    def close(self) -> tuple[FloatVector, FloatVector] | None:
+        """Add what is held and return the mean update and the mean buffers; None if they cannot be used."""
+        if not self.usual.known:
+            self._measure_held()
+        for client in sorted(self._held):
+            self._take(client)
+        if not self.accepted:
+            return None
+        buffers = self._close_buffers()
+        mean = self._sum.mean()
+        return (mean, buffers) if usable(mean) and usable(buffers) else None
+
+    def learnt(self) -> Usual:
+        """Return what is usual after this round."""
+        return self.usual.after(self._norms, self.accepted.values())
+
+    def _close_buffers(self) -> FloatVector:
+        held = sorted(self._buffers)
+        if self.aggregate != "mean":
+            return median_buffers([payload for _, _, payload in held], self.layout)
+        buffers, cut = mean_buffers([(examples, payload) for _, examples, payload in held], self.layout)
+        for place in cut:
+            self.clamp(held[place][0], "buffers far from the other clients' are cut to size")
+        return buffers
+
+    def _next_is_here(self) -> bool:
+        return self.usual.known and bool(self._expected) and self._expected[0] in self._held
+
+    def _measure_held(self) -> None:
+        """The first round has only its own updates to measure each one by."""
+        norms = []
+        for client, update in list(self._held.items()):
+            try:
+                norms.append(norm_of(update, self.layout) if self.bounds.norm < math.inf else 0.0)
+            except PayloadError as error:
+                self._drop(client)
+                self.refuse(client, str(error))
+        self._measure = Usual(tuple(norms), tuple(update.examples for update in self._held.values()))
+
+    def _drop(self, client: int) -> Update:
+        update = self._held.pop(client)
+        self._held_bytes -= update.nbytes
+        if client in self._expected:
+            self._expected.remove(client)
+        return update
+
+    def _take(self, client: int) -> None:
+        update = self._drop(client)
+        known = self._measure.examples
+        most = max(int(self.bounds.examples * median(known)), 1) if known and self.bounds.examples < math.inf else None
+        if most is not None and update.examples > most:
+            self.clamp(client, f"{update.examples} examples count as {most}")
+            update = replace(update, examples=most)
+        try:
+            buffers = checked_buffers(update.buffers, self.layout)
+            self._add(update)
+        except PayloadError as error:
+            self.refuse(client, str(error))
+            return
+        self.accepted[client] = update.examples
+        if buffers.size:
+            self._buffers.append((client, update.examples, update.buffers))
+
+    def _add(self, update: Update) -> None:
+        discount = self.discounts.get(update.client, 1.0)
+        if self.bounds.norm == math.inf:
+            self._sum.add(update, None, discount)
+            return
+        norms = self._measure.norms
+        largest = self.bounds.norm * median(norms) if norms else math.inf
+        norm = self._sum.add_clipped(update, largest, None, discount)
+        if norm > largest:
+            self.clamp(update.client, f"an update of norm {norm:.4g} counts as one of norm {largest:.4g}")
+        self._norms.append(min(norm, largest))

@@ -1,0 +1,1 @@
+"""Virtual time: a fleet of devices and links, real training in workers."""

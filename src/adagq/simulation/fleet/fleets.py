@@ -1,0 +1,158 @@
+"""A fleet: one device and two links per client, built from settings and a seed.
+
+Every draw has its own path (`derive(seed, "fleet", client, …)`): a further client, or another key, changes no
+other client.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from adagq.core.seeds import derive, generator
+from adagq.core.settings import Span
+from adagq.simulation.fleet.config import ClientConfig, FleetConfig
+from adagq.simulation.fleet.devices import Device
+from adagq.simulation.fleet.failures import ALWAYS, Reliability
+from adagq.simulation.fleet.links import FREE, ConstantLink, Link, PiecewiseLink, RoundLink
+from adagq.simulation.fleet.traces import read_presence, read_trace
+
+TraceReader = Callable[[str, float], Link]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What one client computes and communicates with."""
+
+    device: Device
+    uplink: Link
+    downlink: Link
+    join_round: int = 1
+    reliability: Reliability = ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All clients, and the seconds that the server adds to every round.
+
+    >>> from adagq.simulation.fleet import paper
+    >>> fleet = build(paper(), seed=1)
+    >>> len(fleet), 5e6 <= fleet.clients[0].uplink.rate_bps <= 20e6, fleet.clients[0].downlink.rate_bps
+    (20, True, 70000000.0)
+    """
+
+    clients: tuple[Client, ...]
+    server_seconds: float = 0.0
+    server_cores: float = 8.0
+    exchange_seconds: float = 0.0  # what every exchange of a round takes beside bytes and computing
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def calibrated(self, samples: Sequence[int], flops_per_sample: float) -> "Fleet":
+        """Return the fleet for this data and model: a client with more samples than the mean takes longer."""
+        share = fmean(samples)
+        return replace(
+            self,
+            clients=tuple(replace(c, device=c.device.calibrated(share, flops_per_sample)) for c in self.clients),
+        )
+
+    def with_free_links(self) -> "Fleet":
+        """Return the fleet that communicates in no time: the reference of the communication tax."""
+        clients = tuple(replace(c, uplink=FREE, downlink=FREE) for c in self.clients)
+        return replace(self, clients=clients, exchange_seconds=0.0)
+
+
+def build(config: FleetConfig, seed: int) -> Fleet:
+    """Return the fleet that `config` describes; the same seed gives the same fleet anywhere."""
+    read = functools.cache(read_trace)  # a trace that many clients share is read once
+    clients = tuple(_client(config, group, index, seed, read) for index, group in enumerate(_groups(config)))
+    return Fleet(clients, config.server_seconds, config.server_cores, config.exchange_seconds)
+
+
+def _groups(config: FleetConfig) -> Iterator[ClientConfig]:
+    """Yield one table per client."""
+    if config.sigma_r is not None:
+        fastest = _ends(config.uplink_mbps)[1]
+        slowest = fastest / config.sigma_r
+        yield ClientConfig(uplink_mbps=fastest)
+        yield ClientConfig(uplink_mbps=slowest)
+        yield from (ClientConfig(uplink_mbps=(slowest, fastest)) for _ in range(config.clients - 2))
+        return
+    for group in config.client or (ClientConfig(count=config.clients),):
+        yield from (group for _ in range(group.count))
+
+
+def _client(config: FleetConfig, group: ClientConfig, index: int, seed: int, read: TraceReader) -> Client:
+    path = derive(seed, "fleet", index)
+    # A group that names one way of giving its speed does not inherit the other.
+    given = group.epoch_seconds is not None or group.flops_per_second is not None
+    speeds = group if given else config
+    device = Device(
+        epoch_seconds=_draw(speeds.epoch_seconds, path, "epoch"),
+        flops_per_second=_draw(speeds.flops_per_second, path, "flops"),
+        encode_seconds_per_element=config.encode_seconds_per_element,
+        decode_seconds_per_element=config.decode_seconds_per_element,
+        jitter=config.jitter if group.jitter is None else group.jitter,
+        seed=derive(path, "device"),
+    )
+    return Client(
+        device=device,
+        uplink=_link(config, group, "uplink", path, read),
+        downlink=_link(config, group, "downlink", path, read),
+        join_round=config.join_round if group.join_round is None else group.join_round,
+        reliability=_reliability(config, group, path),
+    )
+
+
+def _reliability(config: FleetConfig, group: ClientConfig, path: int) -> Reliability:
+    def own(name: str) -> Any:
+        value = getattr(group, name)
+        return getattr(config, name) if value is None else value
+
+    trace = own("availability_trace")
+    return Reliability(
+        drop_rate=own("drop_rate"),
+        availability=_uniform(own("availability"), path, "availability"),
+        leave_round=own("leave_round"),
+        presence=None if trace is None else read_presence(trace),
+        seed=path,
+    )
+
+
+def _link(config: FleetConfig, group: ClientConfig, name: str, path: int, read: TraceReader) -> Link:
+    link = _unscaled_link(config, group, name, path, read)
+    scale: float = config.link_scale * getattr(config, f"{name}_scale")
+    return link if scale == 1.0 else link.scaled(scale)
+
+
+def _unscaled_link(config: FleetConfig, group: ClientConfig, name: str, path: int, read: TraceReader) -> Link:
+    latency = config.latency_seconds if group.latency_seconds is None else group.latency_seconds
+    own_rate: Span | None = getattr(group, f"{name}_mbps")
+    trace: str | None = getattr(group, f"{name}_trace")
+    if trace is None and own_rate is None:
+        trace = getattr(config, f"{name}_trace")
+    if trace is not None:
+        return read(trace, latency)
+    rate_bps = 1e6 * _uniform(getattr(config, f"{name}_mbps") if own_rate is None else own_rate, path, name)
+    spread = config.rate_spread if group.rate_spread is None else group.rate_spread
+    if spread == 0.0:
+        return ConstantLink(rate_bps, latency)
+    interval = group.rate_interval_seconds or config.rate_interval_seconds
+    if interval is None:
+        return RoundLink(rate_bps, spread, derive(path, name), latency)
+    return replace(PiecewiseLink.drawn(rate_bps, spread, interval, derive(path, name)), latency_seconds=latency)
+
+
+def _ends(span: Span) -> tuple[float, float]:
+    return span if isinstance(span, tuple) else (span, span)
+
+
+def _draw(span: Span | None, path: int, name: str) -> float | None:
+    return None if span is None else _uniform(span, path, name)
+
+
+def _uniform(span: Span, path: int, name: str) -> float:
+    low, high = _ends(span)
+    return float(low) if low == high else float(generator(path, name, "uniform").uniform(low, high))

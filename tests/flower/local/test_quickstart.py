@@ -1,0 +1,87 @@
+"""The example app as its README runs it, on Ray and on real nodes: it learns, and says what it took.
+
+Each test is one federation that several runs share: starting one costs more than running on it.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from local.conftest import QUICKSTART, finish, rows_of, still_running
+
+from adagq.flower.local.cluster import Federation
+
+METHODS = ("adagq", "adagq-fit")
+
+
+def test_it_learns_on_ray(tmp_path: Path) -> None:
+    with Federation(4, tmp_path / "flower", simulation=True) as federation:
+        for method in METHODS:
+            rows = finish(
+                *(federation, QUICKSTART, tmp_path / method, 600),
+                method=method,
+                num_server_rounds=4,
+                learning_rate=0.3,
+                min_nodes=4,  # on a busy machine Ray's nodes come one by one
+            )
+            assert [row["clients"] for row in rows] == [4] * 4
+            assert rows[-1]["accuracy"] > 0.4  # ten classes
+            assert rows_of(tmp_path / method, "incidents.jsonl") == []
+
+
+@pytest.mark.parametrize(("plain", "methods"), [(False, METHODS), (True, METHODS[1:])], ids=["adagq node", "plain"])
+def test_it_learns_on_two_real_nodes(plain: bool, methods: tuple[str, ...], tmp_path: Path) -> None:
+    config = {"adagq-folder": str(tmp_path / "nodes")}
+    with Federation(2, tmp_path / "flower", node_config=config, plain=plain) as federation:
+        for method in methods:
+            out = tmp_path / method
+            rows = finish(
+                *(federation, QUICKSTART, out, 600),
+                method=method,
+                num_server_rounds=3,
+                learning_rate=0.3,
+                exchanges=1,
+            )
+            assert [row["clients"] for row in rows] == [2] * 3
+            assert rows[-1]["accuracy"] > 0.4
+            assert {row["clock"] for row in rows} == {"measured"}
+            exchanges = rows_of(out, "exchanges.jsonl")
+            assert len(exchanges) == 6
+            assert all(line["train_seconds"] > 0 and line["encode_seconds"] > 0 for line in exchanges)
+            assert len(rows_of(out, "ledger.jsonl")) == 6
+    models = list((tmp_path / "nodes").glob("partition-*/*/model.npz"))
+    assert len(models) == 2 * len(methods)  # two nodes, each run: on their disks
+    assert still_running(f"FLWR_HOME={tmp_path}") == []  # residents included
+
+
+def documented(section: str) -> str:
+    """Return the commands of a section of the example's README."""
+    text = (QUICKSTART / "README.md").read_text("utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return "\n".join(line.strip() for line in text.splitlines() if line.startswith("    "))
+
+
+@pytest.mark.slow
+def test_the_documented_commands_work_from_a_copy_outside_the_checkout(tmp_path: Path) -> None:
+    app = tmp_path / "my_copy"
+    shutil.copytree(QUICKSTART, app, ignore=shutil.ignore_patterns("__pycache__"))
+    setting = re.search(r"^    (export \w+=1)$", (QUICKSTART / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert setting is not None
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    home = {"FLWR_HOME": str(tmp_path / "flwr"), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+    run = documented("On Flower's simulation")
+    command = f"{setting[1]}; {run} --run-config num-server-rounds=2"
+    try:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=app, env={**os.environ, **home, "PATH": path}, capture_output=True, timeout=300
+        )
+    finally:
+        for pid in still_running(f"FLWR_HOME={tmp_path}"):  # the SuperLink that stays
+            os.kill(pid, signal.SIGKILL)
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    assert done.returncode == 0, said[-2000:]
+    assert "[ROUND 2/2] accuracy" in said
