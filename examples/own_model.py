@@ -3,10 +3,7 @@
 import torch
 from torch import nn
 
-from adagq.config import Training
-from adagq.experiment import simulate
-from adagq.fleet import FleetConfig
-from adagq.learners import TorchPopulation
+import adagq
 
 
 class Net(nn.Module):
@@ -24,12 +21,15 @@ def my_data(samples: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 clients = [(my_data(300, seed), my_data(30, 100 + seed)) for seed in range(4)]  # (training, held-out)
-population = TorchPopulation(Net, clients, test=my_data(1000, 999))
-# A model of 835 parameters on links as slow for it as a few Mbit/s are for millions.
-links = FleetConfig(clients=4, uplink_mbps=(0.001, 0.004), downlink_mbps=0.02, epoch_seconds=(5.0, 6.0))
-training = Training(learning_rate=0.1, target=0.9, max_rounds=40)
-
+population = adagq.TorchPopulation(Net, clients, test=my_data(1000, 999))
+result = adagq.compare(
+    methods=["fedavg", "adagq-fit"],
+    task=population,
+    training={"learning_rate": 0.1, "target": 0.9, "max_rounds": 40},
+    # A model of 835 parameters on links as slow for it as a few Mbit/s are for millions.
+    fleet={"uplink_mbps": (0.001, 0.004), "downlink_mbps": 0.02, "epoch_seconds": (5.0, 6.0)},
+)
 for method in ("fedavg", "adagq-fit"):
-    rows = list(simulate(population, method, links, training))
+    rows = [row for row in result.rows if row["method"] == method]
     sent = sum(row["upload_bytes"] for row in rows)
     print(f"{method}: accuracy {rows[-1]['accuracy']:.3f} after {rows[-1]['seconds']:.0f} s, {sent} bytes uploaded")

@@ -1,27 +1,11 @@
-"""The node's side: say what to train with what; adagq does the rest."""
+"""The node's side: say where the learner is; adagq does the rest.
 
-from flwr.app import Context
+Flower loads this module for every message, so it does not import torch: the learner lives in a process that stays.
+"""
+
 from flwr.clientapp import ClientApp
 
 from adagq.flower import register
-from adagq.learners import LoopLearner
-from flower_quickstart.task import Net, load_data, test, train
 
 app = ClientApp()
-
-
-@register(app)
-def learner(context: Context) -> LoopLearner:
-    """Return this node's model and data."""
-    loader, held_out = load_data(
-        int(context.node_config["partition-id"]),
-        int(context.node_config["num-partitions"]),
-        int(context.run_config["batch-size"]),
-    )
-    return LoopLearner(
-        Net(),
-        train=lambda net, epochs, lr: train(net, loader, epochs, lr),
-        loss=lambda net: test(net, held_out)[0],
-        examples=len(loader.dataset),
-        held_out=len(held_out.dataset),
-    )
+register(app, "flower_quickstart.learner:learner")
