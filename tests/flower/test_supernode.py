@@ -65,7 +65,7 @@ FORKED = """
 import os, sys
 from adagq.flower import superexec
 def child():
-    os.write(1, " ".join([*sys.argv, str(os.getppid())]).encode() + b"\\n")  # one call: lines of two children stay whole
+    os.write(1, " ".join([*sys.argv, str(os.getppid())]).encode() + b"\\n")  # one call: lines stay whole
     sys.exit(0)
 superexec._prepared = lambda: child
 orders = superexec.nursery()
