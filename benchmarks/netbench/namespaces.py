@@ -2,65 +2,97 @@
 
     node ns ── eth0 (tbf: uplink) ═ veth (tbf: downlink) ── bridge in the SuperLink's ns
 
-Needs root and Linux. Everything is named `agq…` and taken away at the end, also after an error.
+Needs root and Linux. Namespaces are named after the process that made them, and taken away at the end, also after an
+error; what a killed one left is taken away by the next.
 """
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-LINK = "agq-link"
 ADDRESS = "10.77.0.1"
 LEAST_BURST_KB = 16  # a bucket: what may leave at once; a kernel tick must not empty it
 LATENCY = "400ms"  # of queue before packets are dropped
+PREFIX = "agq"
+BRIDGE = "agqbr"
 
 
-def node_namespace(number: int) -> str:
-    return f"agq-n{number}"
+class Links:
+    """The links of one federation; `mbps` are (up, down) of every node."""
 
+    def __init__(self, mbps: Sequence[tuple[float, float]]) -> None:
+        self._mbps = list(mbps)
+        self._own = f"{PREFIX}{os.getpid()}"
 
-def ip(*words: str) -> None:
-    """Run `ip`, or another program of that family."""
-    subprocess.run(words, check=True, capture_output=True, text=True, timeout=20)
+    def namespace(self, number: int | None = None) -> str:
+        """Return where a node lives; the SuperLink without a number."""
+        return f"{self._own}-link" if number is None else f"{self._own}-n{number}"
+
+    def add(self) -> None:
+        """Make the namespaces and connect them."""
+        link = self.namespace()
+        run("ip", "netns", "add", link)
+        inside = ("ip", "netns", "exec", link)
+        run(*inside, "ip", "link", "set", "lo", "up")
+        run(*inside, "ip", "link", "add", BRIDGE, "type", "bridge")
+        run(*inside, "ip", "addr", "add", f"{ADDRESS}/24", "dev", BRIDGE)
+        run(*inside, "ip", "link", "set", BRIDGE, "up")
+        for number, mbps in enumerate(self._mbps):
+            self._add_node(number)
+            self.set(number, mbps, "add")
+
+    def set(self, number: int, mbps: tuple[float, float], verb: str = "change") -> None:
+        """Give a node these rates, up and down."""
+        ends = ((self.namespace(number), "eth0"), (self.namespace(), f"veth{number}"))
+        for (namespace, device), rate in zip(ends, mbps, strict=True):
+            command = ("ip", "netns", "exec", namespace, "tc", "qdisc", verb, "dev", device, "root", "tbf")
+            run(*command, *_bucket(rate))
+
+    def remove(self) -> None:
+        """Take away what is there; devices go with their namespaces."""
+        for name in (self.namespace(), *map(self.namespace, range(len(self._mbps)))):
+            with suppress(subprocess.CalledProcessError):
+                run("ip", "netns", "delete", name)
+
+    def _add_node(self, number: int) -> None:
+        link, name, veth = self.namespace(), self.namespace(number), f"veth{number}"
+        run("ip", "netns", "add", name)
+        run("ip", "link", "add", veth, "netns", link, "type", "veth", "peer", "name", "eth0", "netns", name)
+        run("ip", "netns", "exec", link, "ip", "link", "set", veth, "master", BRIDGE, "up")
+        inside = ("ip", "netns", "exec", name)
+        run(*inside, "ip", "link", "set", "lo", "up")
+        run(*inside, "ip", "addr", "add", f"10.77.0.{10 + number}/24", "dev", "eth0")
+        run(*inside, "ip", "link", "set", "eth0", "up")
 
 
 @contextmanager
-def namespaces(uplinks_mbps: Sequence[float], downlink_mbps: float) -> Iterator[None]:
+def links(mbps: Sequence[tuple[float, float]]) -> Iterator[Links]:
     """Make the links; take them away when the block ends."""
-    take_away(len(uplinks_mbps))
+    remove_orphans()
+    made = Links(mbps)
     try:
-        ip("ip", "netns", "add", LINK)
-        inside = ("ip", "netns", "exec", LINK)
-        ip(*inside, "ip", "link", "set", "lo", "up")
-        ip(*inside, "ip", "link", "add", "agqbr", "type", "bridge")
-        ip(*inside, "ip", "addr", "add", f"{ADDRESS}/24", "dev", "agqbr")
-        ip(*inside, "ip", "link", "set", "agqbr", "up")
-        for number, rate in enumerate(uplinks_mbps):
-            _add_node(number, rate, downlink_mbps)
-        yield
+        made.add()
+        yield made
     finally:
-        take_away(len(uplinks_mbps))
+        made.remove()
 
 
-def _add_node(number: int, uplink_mbps: float, downlink_mbps: float) -> None:
-    name, veth = node_namespace(number), f"agqv{number}"
-    ip("ip", "netns", "add", name)
-    ip("ip", "link", "add", veth, "netns", LINK, "type", "veth", "peer", "name", "eth0", "netns", name)
-    link, node = ("ip", "netns", "exec", LINK), ("ip", "netns", "exec", name)
-    ip(*link, "ip", "link", "set", veth, "master", "agqbr", "up")
-    ip(*node, "ip", "link", "set", "lo", "up")
-    ip(*node, "ip", "addr", "add", f"10.77.0.{10 + number}/24", "dev", "eth0")
-    ip(*node, "ip", "link", "set", "eth0", "up")
-    ip(*node, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *_bucket(uplink_mbps))
-    ip(*link, "tc", "qdisc", "add", "dev", veth, "root", "tbf", *_bucket(downlink_mbps))
+def remove_orphans() -> None:
+    """Take away the namespaces of processes that are gone."""
+    for line in run("ip", "netns", "list").splitlines():
+        name = line.split()[0]
+        maker = name.removeprefix(PREFIX).partition("-")[0]
+        if name.startswith(PREFIX) and maker.isdigit() and not Path(f"/proc/{maker}").exists():
+            with suppress(subprocess.CalledProcessError):
+                run("ip", "netns", "delete", name)
+
+
+def run(*command: str) -> str:
+    """Run `ip`, or another program of that family, and return what it prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
 
 
 def _bucket(mbps: float) -> tuple[str, ...]:
-    return ("rate", f"{mbps}mbit", "burst", f"{max(LEAST_BURST_KB, int(mbps))}kb", "latency", LATENCY)
-
-
-def take_away(nodes: int) -> None:
-    """Remove what is there; devices go with their namespaces."""
-    for name in (LINK, *map(node_namespace, range(nodes))):
-        with suppress(subprocess.CalledProcessError):
-            ip("ip", "netns", "delete", name)
+    return ("rate", f"{mbps * 1000:.0f}kbit", "burst", f"{max(LEAST_BURST_KB, int(mbps))}kb", "latency", LATENCY)

@@ -1,123 +1,117 @@
-"""`make netbench`: real wall-clock over real slow links, and how well bytes / rate predicts an upload.
+"""`make netbench`: wall-clock to equal accuracy on real nodes behind real slow links, beside what the simulator says.
 
-    sudo .venv/bin/python benchmarks/netbench/run.py --rounds 6 --save results/netbench
+    sudo .venv/bin/python benchmarks/netbench/run.py                 # what is missing of all scenes, rows and repeats
+    sudo .venv/bin/python benchmarks/netbench/run.py --scenes fast --rows flower-fedavg,adagq-auto --repeats 1
+    .venv/bin/python benchmarks/netbench/run.py --table              # of what is there
 
-One SuperLink and four SuperNodes on this machine, each node behind its own token bucket (namespaces.py), train a model
-of 10.8 MB with every method for the same number of rounds. Needs root; takes minutes; cleans up after itself.
+Every run is a file under results/netbench: a cut leaves a table of what was measured, and the next call goes on. Needs
+root (network namespaces) and cleans up after itself.
 """
 
 import argparse
 import json
 import os
-import platform
 import shutil
-import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from namespaces import ADDRESS, LINK, namespaces, node_namespace
+from namespaces import ADDRESS, Links, links
+from scenes import (
+    APP,
+    FLOWERS_OWN,
+    HIDDEN,
+    LEARNING_RATE,
+    MOST_ROUNDS,
+    ROWS,
+    SCENES,
+    TARGET,
+    UPLINKS_MBPS,
+    Scene,
+    predict,
+)
+from table import table
 
 from adagq.core.errors import AdagqError
-from adagq.flower.link_rates import Link
-from adagq.flower.local.cluster import HOST, Federation
+from adagq.core.jsonl import read_lines
+from adagq.flower.local.cluster import Federation
 
-APP = Path(__file__).parent / "app"
-UPLINKS_MBPS = (5.0, 8.0, 12.0, 20.0)
-DOWNLINK_MBPS = 70.0
-METHODS = ("fedavg", "qsgd", "adagq", "adagq-fit")
-FLOWERS_OWN = "flower-fedavg"
-LONGEST_SECONDS = 1800.0  # of one method
+LONGEST_SECONDS = 1800.0  # of one run
+LOOK_SECONDS = 0.05
+Run = tuple[str, int, str]  # scene, seed, row
 
 
 class Namespaced(Federation):
     """A federation whose processes live in the namespaces."""
 
+    def __init__(self, made: Links, folder: Path, plain: bool) -> None:
+        super().__init__(len(UPLINKS_MBPS), folder, host=ADDRESS, plain=plain)
+        self._made = made
+
     def wrap(self, name: str) -> list[str]:
-        place = node_namespace(int(name.removeprefix("node-"))) if name.startswith("node-") else LINK
-        return ["ip", "netns", "exec", place]
+        number = int(name.removeprefix("node-")) if name.startswith("node-") else None
+        return ["ip", "netns", "exec", self._made.namespace(number)]
 
 
-def measure(federation: Federation, method: str, rounds: int, out: Path, data: Path, exchanges: int) -> dict[str, Any]:
-    """Run one method and return its figures."""
-    config = {"method": method, "num-server-rounds": rounds, "nodes": federation.nodes, "exchanges": exchanges}
-    begun = time.perf_counter()
-    running = federation.run(APP, {**config, "data": str(data), "out": str(out)})
-    try:
-        running.wait(LONGEST_SECONDS)
-    finally:
-        running.kill()
-    if not (out / "rounds.json").is_file():
-        raise AdagqError(f"{method} did not finish: {federation.tail('run')}")
-    figures = json.loads((out / "rounds.json").read_text("utf-8"))
-    figures["command_seconds"] = time.perf_counter() - begun
-    if method != FLOWERS_OWN:
-        figures |= summarised(list(lines(out / "rows.jsonl")), list(lines(out / "exchanges.jsonl")))
-    return figures
+def measure(scene: Scene, row: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Run one row to the target and return its figures."""
+    out, plain = folder / "out", row == FLOWERS_OWN
+    config = {"method": row, "seed": seed, "nodes": len(UPLINKS_MBPS), "hidden": HIDDEN, "lr": LEARNING_RATE}
+    config |= {"num-server-rounds": MOST_ROUNDS, "target": TARGET, "epoch-seconds": scene.epoch_seconds}
+    config |= {"data": str(digits(folder / "digits.npz")), "out": str(out)}
+    load_before = os.getloadavg()[0]
+    with links(scene.rates_mbps(seed, 0.0)) as made, Namespaced(made, folder / "flower", plain) as federation:
+        running = federation.run(APP, config)
+        over = threading.Event()
+        changing = threading.Thread(target=change, args=(made, scene, seed, out, over))
+        changing.start()
+        try:
+            running.wait(LONGEST_SECONDS)
+        finally:
+            over.set()
+            changing.join()
+            running.kill()
+        if not (out / "rounds.json").is_file():
+            raise AdagqError(f"{row} did not finish: {federation.tail('run', 20)}")
+    figures = {"scene": scene.name, "row": row, "seed": seed, "target": TARGET}
+    figures |= {"rounds": json.loads((out / "rounds.json").read_text("utf-8"))}
+    figures |= {"load": [load_before, os.getloadavg()[0]], "cores": os.cpu_count()}
+    return figures if plain else figures | details(out / "run")
 
 
-def summarised(rows: list[dict[str, Any]], exchanges: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return wall-clock, bytes, and for every node what its uploads took and should have taken."""
+def change(made: Links, scene: Scene, seed: int, out: Path, over: threading.Event) -> None:
+    """Give the links their new rates, every interval from the second that the run begins."""
+    while not (out / "begun").exists():
+        if over.wait(LOOK_SECONDS):
+            return
+    begun = time.monotonic()
+    while scene.rate_interval_seconds is not None:
+        elapsed = time.monotonic() - begun
+        if over.wait(scene.rate_interval_seconds - elapsed % scene.rate_interval_seconds):
+            return
+        for number, mbps in enumerate(scene.rates_mbps(seed, time.monotonic() - begun + LOOK_SECONDS)):
+            made.set(number, mbps)
+
+
+def details(run_dir: Path) -> dict[str, Any]:
+    """Return bytes, levels, epochs' seconds and what exchanges took, from adagq's own run directory."""
+    rows, exchanges = list(read_lines(run_dir / "rows.jsonl")), list(read_lines(run_dir / "exchanges.jsonl"))
+    names = ("round", "client", "download_bytes", "upload_bytes", "exchange_seconds", "upload_seconds")
+    names += ("receive_seconds", "probe_seconds", "train_seconds", "encode_seconds", "error")
     return {
-        "seconds": rows[-1]["seconds"],
-        "round_seconds": [row["round_seconds"] for row in rows],
-        "accuracy": [row["accuracy"] for row in rows],
+        "first_seconds": None,
         "upload_bytes": sum(row["upload_bytes"] for row in rows),
         "download_bytes": sum(row["download_bytes"] for row in rows),
-        "levels": [row["levels"] for row in rows],
-        "nodes": {str(client): _node(client, exchanges) for client in range(len(UPLINKS_MBPS))},
+        "round_seconds": [row["round_seconds"] for row in rows],
+        "server_seconds": [row["server_seconds"] for row in rows],
+        "failed": sum(row["failed"] for row in rows),
+        "exchanges": [{name: line[name] for name in names} for line in exchanges],
     }
-
-
-def _node(client: int, exchanges: list[dict[str, Any]]) -> dict[str, Any]:
-    mine = [line for line in exchanges if line["client"] == client and line["upload_bytes"] > 0]
-    rate = UPLINKS_MBPS[client] * 125_000
-    busy = [sum(line[f"{step}_seconds"] for step in ("receive", "probe", "train", "encode")) for line in mine]
-    down = [line["download_bytes"] / (DOWNLINK_MBPS * 125_000) for line in mine]
-    up = [line["upload_bytes"] / rate for line in mine]
-    own = [line["exchange_seconds"] - a - b - c for line, a, b, c in zip(mine, busy, down, up, strict=True)]
-    return {
-        "uplink_mbps": UPLINKS_MBPS[client],
-        "fitted_uplink_mbps": (mine[-1]["uplink_bps"] or float("nan")) / 125_000,
-        "upload_bytes": [line["upload_bytes"] for line in mine],
-        "measured_upload_seconds": [line["upload_seconds"] for line in mine],
-        "predicted_upload_seconds": up,
-        "compute_seconds": statistics.median(busy),
-        "encode_seconds": statistics.median(line["encode_seconds"] for line in mine),
-        "flower_seconds_per_exchange": statistics.median(own),
-    }
-
-
-def predicted(save: Path) -> dict[str, Any]:
-    """Return, for every node, the line through all of its uploads of all methods beside what bytes / rate says.
-
-    The line's slope is the link, its constant what Flower takes for a message of any size.
-    """
-    files = [json.loads((save / f"{method}.json").read_text("utf-8")) for method in METHODS]
-    nodes = {}
-    for client, mbps in enumerate(UPLINKS_MBPS):
-        link = Link()
-        for figures in files:
-            node = figures["nodes"][str(client)]
-            for nbytes, seconds in zip(node["upload_bytes"], node["measured_upload_seconds"], strict=True):
-                link.saw(nbytes, seconds)
-        fitted_mbps = (link.rate_bps or float("nan")) / 125_000
-        nodes[str(client)] = {
-            "uplink_mbps": mbps,
-            "fitted_mbps": fitted_mbps,
-            "prediction_error": fitted_mbps / mbps - 1,  # of bytes / rate against the measured seconds of the bytes
-            "constant_seconds": link.overhead_seconds,
-            "uploads": len(link.transfers),
-        }
-    return nodes
-
-
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    return (json.loads(line) for line in path.read_text("utf-8").splitlines())
 
 
 def digits(path: Path) -> Path:
@@ -129,48 +123,50 @@ def digits(path: Path) -> Path:
     return path
 
 
-def save(figures: dict[str, Any], given: argparse.Namespace, method: str) -> None:
-    """Write and print the figures of one method."""
-    figures |= {"exchanges": given.exchanges, "load_after": os.getloadavg()[0], "cores": os.cpu_count()}
-    figures |= {"machine": platform.machine(), "links": "loopback" if given.loopback else "tbf"}
-    name = f"{'loopback-' if given.loopback else ''}{method}.json"
-    (given.save / name).write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    median, total = statistics.median(figures["round_seconds"]), sum(figures["round_seconds"])
-    print(f"{method}: median round {median:.1f} s, all {total:.1f} s", flush=True)
+def missing(given: argparse.Namespace, kind: str) -> Iterator[tuple[Path, Run]]:
+    """Yield the runs that have no file yet: every row once, then again."""
+    for seed, scene, row in product(range(given.repeats), given.scenes.split(","), given.rows.split(",")):
+        path = given.save / scene / f"{kind}-{row}-{seed}.json"
+        if not path.is_file():
+            yield path, (scene, seed, row)
+
+
+def write(path: Path, figures: dict[str, Any]) -> None:
+    """Write one run's file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(figures) + "\n", "utf-8")
+    draft.replace(path)
+    last = figures["rounds"][-1]
+    name = path.relative_to(path.parent.parent)
+    print(f"{name}: {last['accuracy']:.3f} after {last['round']} rounds, {last['seconds']:.1f} s", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--exchanges", type=int, default=1, choices=(1, 2))
-    parser.add_argument("--loopback", action="store_true", help="without slow links: Flower's floor and ours above it")
+    parser.add_argument("--scenes", default=",".join(SCENES))
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--limit", type=int, default=10**6, help="stop after so many runs")
+    parser.add_argument("--measure", action="store_true", help="only the real nodes")
+    parser.add_argument("--predict", action="store_true", help="only what the simulator says of them")
+    parser.add_argument("--table", action="store_true", help="only print the table of what is there")
     parser.add_argument("--save", type=Path, default=Path("results/netbench"))
     given = parser.parse_args()
-    if not given.loopback and os.geteuid() != 0:
+    if not (given.predict or given.table) and os.geteuid() != 0:
         parser.error("network namespaces need root")
-    given.save.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="adagq-netbench-"))
-    nodes = len(UPLINKS_MBPS)
-    try:
-        data = digits(folder / "digits.npz")
-        with nullcontext() if given.loopback else namespaces(UPLINKS_MBPS, DOWNLINK_MBPS):
-            kind = Federation if given.loopback else Namespaced
-            host = HOST if given.loopback else ADDRESS
-            for plain in (False, True):  # Flower's own FedAvg has Flower's own nodes
-                methods = [method for method in given.methods.split(",") if (method == FLOWERS_OWN) == plain]
-                if not methods:
-                    continue
-                with kind(nodes, folder / f"flower-{plain}", host=host, plain=plain) as federation:
-                    for method in methods:
-                        figures = measure(federation, method, given.rounds, folder / method, data, given.exchanges)
-                        save(figures, given, method)
-        if all((given.save / f"{method}.json").is_file() for method in METHODS):
-            text = json.dumps(predicted(given.save), indent=2) + "\n"
-            (given.save / "links.json").write_text(text, "utf-8")
-            print(text)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    kinds = [] if given.table else ["measured"] * (not given.predict) + ["predicted"] * (not given.measure)
+    for kind in kinds:
+        for path, (name, seed, row) in list(missing(given, kind))[: given.limit]:
+            folder = Path(tempfile.mkdtemp(prefix="adagq-netbench-"))
+            try:
+                if kind == "measured":
+                    write(path, measure(SCENES[name], row, seed, folder))
+                else:
+                    write(path, {"rounds": list(predict(SCENES[name], row, seed, digits(folder / "digits.npz")))})
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    print(table(given.save))
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ register(app, "netbench_app.learner:learner")
 
 @app.train()
 def train_plainly(message: Message, context: Context) -> Message:
-    """Train on whole models, as Flower's FedAvg sends them."""
+    """Train on whole models, as Flower's FedAvg sends them; the same samples in the same order as adagq's `fedavg`."""
+    from adagq.core.seeds import derive
     from netbench_app.learner import learner
-    from netbench_app.task import train
 
-    own = learner(context)
-    model = {name: array.numpy().copy() for name, array in message.content["arrays"].items()}
-    train(model, *own._own, EPOCHS, float(message.content["config"]["lr"]), 0)
-    arrays = ArrayRecord({name: Array(array) for name, array in model.items()})
-    return Message(
-        RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": own.examples})}), reply_to=message
-    )
+    own, config = learner(context), message.content["config"]
+    own.model = {name: array.numpy().copy() for name, array in message.content["arrays"].items()}
+    seed = derive(int(context.run_config["seed"]), "train", int(config["server-round"]), own.client)
+    loss = own.train(EPOCHS, float(config["lr"]), seed)
+    arrays = ArrayRecord({name: Array(array) for name, array in own.model.items()})
+    metrics = MetricRecord({"num-examples": own.examples, "train-loss": loss})
+    return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)

@@ -2,10 +2,15 @@
 
 from flwr.app import Context
 
-from netbench_app.task import NumpyLearner
+from netbench_app.task import NumpyLearner, Task
+
+
+def task_of(run: dict) -> Task:
+    """Return the task of a run's settings."""
+    return Task(str(run["data"]), int(run["nodes"]), int(run["hidden"]), seed=int(run["seed"]))
 
 
 def learner(context: Context) -> NumpyLearner:
-    """Return this node's model and data."""
-    run, node = context.run_config, context.node_config
-    return NumpyLearner(str(run["data"]), int(run["hidden"]), int(node["partition-id"]), int(node["num-partitions"]))
+    """Return this node's model, data and speed."""
+    run = context.run_config
+    return NumpyLearner(task_of(run), int(context.node_config["partition-id"]), float(run["epoch-seconds"]))

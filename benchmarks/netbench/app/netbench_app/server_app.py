@@ -1,8 +1,8 @@
-"""The server: any of adagq's methods, or Flower's own FedAvg for comparison."""
+"""The server: any of adagq's methods, or Flower's own FedAvg, until the target accuracy is reached."""
 
 import json
 import time
-from itertools import pairwise
+from contextlib import suppress
 from pathlib import Path
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, MetricRecord
@@ -10,42 +10,66 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from adagq.flower import Compressed
-from netbench_app.task import initial, load, test
+from netbench_app.learner import task_of
+from netbench_app.task import load, scores
 
-LEARNING_RATE = 0.02
+FLOWERS_OWN = "flower-fedavg"
+WAIT_SECONDS = 120.0  # for the nodes to connect, before the clock starts
 app = ServerApp()
+
+
+class TargetReached(Exception):  # noqa: N818
+    """Ends Flower's own loop, which knows no target."""
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run one method for so many rounds."""
+    """Run one method and note the second of every round's model, from `start` on."""
     config = context.run_config
-    method, rounds, nodes = str(config["method"]), int(config["num-server-rounds"]), int(config["nodes"])
-    out = Path(str(config["out"]))
-    *_, images, labels = load(str(config["data"]))
-    model = initial(int(config["hidden"]))
-    ends: list[float] = []
+    nodes, out = int(config["nodes"]), Path(str(config["out"]))
+    task = task_of(config)
+    *_, images, labels = load(task.path)
+    _wait_for(grid, nodes)
+    out.mkdir(parents=True, exist_ok=True)
+    rounds: list[dict[str, float]] = []
+    begun = time.perf_counter()
+    (out / "begun").touch()
 
     def evaluate(server_round: int, arrays: ArrayRecord) -> MetricRecord:
-        ends.append(time.perf_counter())
-        loss, accuracy = test({name: array.numpy() for name, array in arrays.items()}, images, labels)
+        seconds = time.perf_counter() - begun
+        accuracy, loss = scores({name: array.numpy() for name, array in arrays.items()}, images, labels)
+        if server_round > 0:
+            rounds.append({"round": server_round, "seconds": seconds, "accuracy": accuracy})
+            if config["method"] == FLOWERS_OWN and accuracy >= float(config["target"]):
+                raise TargetReached
         return MetricRecord({"accuracy": accuracy, "loss": loss})
 
-    plain = method == "flower-fedavg"
-    if plain:
-        strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
-    else:
-        exchanges = int(config["exchanges"])
-        strategy = Compressed(
-            method, min_available_nodes=nodes, exchanges=exchanges, out=out, deadline_seconds=600.0, decay=1.0
+    with suppress(TargetReached):
+        _strategy(config).start(
+            grid=grid,
+            initial_arrays=ArrayRecord({name: Array(array) for name, array in task.first().items()}),
+            num_rounds=int(config["num-server-rounds"]),
+            train_config=ConfigRecord({"lr": float(config["lr"])}),
+            evaluate_fn=evaluate,
         )
-    strategy.start(
-        grid=grid,
-        initial_arrays=ArrayRecord({name: Array(array) for name, array in model.items()}),
-        num_rounds=rounds,
-        train_config=ConfigRecord({"lr": LEARNING_RATE}),
-        evaluate_fn=evaluate,
+    (out / "rounds.json").write_text(json.dumps(rounds), "utf-8")
+
+
+def _strategy(config: dict) -> FedAvg | Compressed:
+    method, nodes, target = str(config["method"]), int(config["nodes"]), float(config["target"])
+    if method == FLOWERS_OWN:
+        return FedAvg(fraction_evaluate=0.0, min_train_nodes=nodes, min_available_nodes=nodes)
+    return Compressed(
+        method,
+        min_available_nodes=nodes,
+        seed=int(config["seed"]),
+        exchanges="auto",
+        out=str(config["out"]) + "/run",
+        until=lambda rows: rows[-1]["accuracy"] >= target,
     )
-    out.mkdir(parents=True, exist_ok=True)
-    seconds = [later - earlier for earlier, later in pairwise(ends)]
-    (out / "rounds.json").write_text(json.dumps({"method": method, "round_seconds": seconds}), "utf-8")
+
+
+def _wait_for(grid: Grid, nodes: int) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while len(list(grid.get_node_ids())) < nodes and time.monotonic() < until:
+        time.sleep(0.2)
