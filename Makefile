@@ -60,7 +60,7 @@ bench: $(WARM)  ## Measure codecs, simulator and server on this machine
 	$(BIN)/adagq bench simulator
 	$(BIN)/adagq bench server
 
-netbench: $(WARM)  ## Measure real slow links on this machine (network namespaces: needs root; takes half an hour)
+netbench: $(WARM)  ## Measure real slow links on this machine (network namespaces: root; hours; goes on after a cut)
 	$(BIN)/python benchmarks/netbench/run.py
 
 clean-kernels:  ## Delete compiled kernels

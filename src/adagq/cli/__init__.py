@@ -14,6 +14,7 @@ from adagq.cli.fuzz import fuzz
 from adagq.cli.leaderboard import leaderboard
 from adagq.cli.lists import config, init, methods
 from adagq.cli.node import node
+from adagq.cli.pause import pause, resume
 from adagq.cli.plan import plan
 from adagq.cli.reproduce import reproduce
 from adagq.cli.runs import compare, report, train
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    init, plan, compare, train, report, watch, methods, config, reproduce, leaderboard, fuzz, verify,
+    init, plan, compare, train, report, watch, pause, resume, methods, config, reproduce, leaderboard, fuzz, verify,
 ):  # fmt: skip
     app.command()(command)
 # Flags that are not ours are Flower's, `--help` included.

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from logging import INFO
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from flwr.supercore import log
 from adagq.core.errors import ConfigError
 from adagq.core.registry import suggestion
 from adagq.core.vectors import FloatVector
+from adagq.experiments.pausing import wait_while_paused
 from adagq.experiments.run_directory import RunDirectory
 from adagq.flower.arrays import Arrays
 from adagq.flower.backend import Nodes
@@ -207,6 +209,7 @@ class Compressed(Strategy):
             state = one.state
             if self._finished(rows, goal):
                 break
+            wait_while_paused(self.out, partial(log, INFO))
         return state
 
     def _finished(self, rows: Sequence[Row], goal: Goal) -> bool:

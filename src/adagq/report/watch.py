@@ -19,6 +19,7 @@ from rich.text import Text
 
 from adagq.core.errors import CheckpointError
 from adagq.core.jsonl import read_lines
+from adagq.experiments.pausing import is_paused
 from adagq.report.units import bytes_text, percent, seconds_text
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -52,6 +53,7 @@ def view(run_dir: Path) -> RenderableType:
 
 def _head(run_dir: Path, rows: Sequence[Row], status: Row | None) -> Text:
     under_way = "" if status is None else f", round {status['round']} under way"
+    under_way += ", paused" if is_paused(run_dir) else ""
     if not rows:
         return Text(f"{run_dir}{under_way}", style="bold")
     last = rows[-1]
