@@ -1,4 +1,8 @@
-"""Your own `nn.Module` and data in a simulated federation over slow, unequal links, in under 40 lines."""
+"""Your own `nn.Module`, data and split over slow, unequal links, in under 40 lines: `python own_model.py`, or
+
+adagq compare --task own_model.py:build --set 'fleet={uplink_mbps=[0.001,0.004],downlink_mbps=0.02}'
+adagq deploy local --nodes 2 --task own_model.py:build
+"""
 
 import torch
 from torch import nn
@@ -15,21 +19,19 @@ class Net(nn.Module):
         return self.layers(x)
 
 
-def my_data(samples: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    x = torch.randn(samples, 20, generator=torch.Generator().manual_seed(seed))
-    return x, x[:, :3].argmax(1)  # any pair of tensors or arrays, or a map-style torch Dataset
+def build(clients: int = 4, seed: int = 0) -> adagq.TorchPopulation:
+    """Return models, data and split: every worker and every node calls this."""
+    x = torch.randn(3000, 20, generator=torch.Generator().manual_seed(seed))  # tensors, arrays or a torch Dataset
+    y = x[:, :3].argmax(1)
+    shares = adagq.split(x[:2000], y[:2000], clients, seed=seed)  # how="dirichlet" for unlike clients
+    return adagq.TorchPopulation(Net, shares, test=(x[2000:], y[2000:]))
 
 
-clients = [(my_data(300, seed), my_data(30, 100 + seed)) for seed in range(4)]  # (training, held-out)
-population = adagq.TorchPopulation(Net, clients, test=my_data(1000, 999))
-result = adagq.compare(
-    methods=["fedavg", "adagq-fit"],
-    task=population,
-    training={"learning_rate": 0.1, "target": 0.9, "max_rounds": 40},
+if __name__ == "__main__":
     # A model of 835 parameters on links as slow for it as a few Mbit/s are for millions.
-    fleet={"uplink_mbps": (0.001, 0.004), "downlink_mbps": 0.02, "epoch_seconds": (5.0, 6.0)},
-)
-for method in ("fedavg", "adagq-fit"):
-    rows = [row for row in result.rows if row["method"] == method]
-    sent = sum(row["upload_bytes"] for row in rows)
-    print(f"{method}: accuracy {rows[-1]['accuracy']:.3f} after {rows[-1]['seconds']:.0f} s, {sent} bytes uploaded")
+    links = {"uplink_mbps": (0.001, 0.004), "downlink_mbps": 0.02, "epoch_seconds": (5.0, 6.0)}
+    result = adagq.compare(methods=["fedavg", "adagq-fit"], task=build, workers=2, fleet=links)
+    for method in ("fedavg", "adagq-fit"):
+        rows = [row for row in result.rows if row["method"] == method]
+        sent = sum(row["upload_bytes"] for row in rows)
+        print(f"{method}: accuracy {rows[-1]['accuracy']:.3f} after {rows[-1]['seconds']:.0f} s, {sent} bytes uploaded")

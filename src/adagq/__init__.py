@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         OutputError,
         PayloadError,
     )
+    from adagq.data.shares import split
     from adagq.experiments.config import Config, Training, load_config
     from adagq.learners import LoopLearner, TorchLearner, TorchPopulation
     from adagq.methods.table import METHODS, Method, method_of
@@ -58,6 +59,7 @@ __all__ = [
     "fleet",
     "load_config",
     "method_of",
+    "split",
     "train",
 ]
 
@@ -67,6 +69,7 @@ _HOMES = {
     "codecs": "codecs",
     "core.errors": "AdagqError CheckpointError ConfigError DataError DivergedError LayoutError NonFiniteError "
     "OutputError PayloadError",
+    "data.shares": "split",
     "experiments.config": "Config Training load_config",
     "learners": "LoopLearner TorchLearner TorchPopulation",
     "methods.table": "METHODS Method method_of",

@@ -8,6 +8,7 @@ top of the defaults.
 """
 
 import dataclasses
+import inspect
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any, Final, TypedDict, Unpack
 from adagq.client.learner import Population
 from adagq.core.errors import ConfigError, DivergedError
 from adagq.core.jsonl import read_lines
+from adagq.core.modules import check_not_importing, reference_to
 from adagq.experiments.config import Config, merged, on_defaults, read_toml, resolve, to_toml
 from adagq.experiments.run_directory import ROWS
 from adagq.experiments.runner import compared, run, runs_left
@@ -39,7 +41,7 @@ class Settings(TypedDict, total=False):
     variants: Mapping[str, Any]
     payload_scale: float
     training: Any  # a mapping, or a `Training`
-    task: Any  # a mapping, or a `Population` of your own
+    task: Any  # a mapping; of your own: a function that returns a `Population`, its name, or a `Population`
     fleet: Any  # a mapping, a `FleetConfig`, or the path of a TOML file
 
 
@@ -69,8 +71,10 @@ def compare(
         Called with each row as its round closes; `adagq.report.trackers` has loggers.
     **settings
         Top-level keys: methods, seeds, training, task, fleet, …; tables are merged key by key. `task` may be a
-        population of your own model and data, which runs in one process.
+        function that returns a population of your own model and data, or its name ("my.py:build"); or a population
+        itself, which runs in one process.
     """
+    check_not_importing("adagq.compare")
     resolved, population = _configured(config, settings)
     return _run(compared(resolved), population, out, workers, resume, on_round)
 
@@ -85,6 +89,7 @@ def train(
     **settings: Unpack[Settings],
 ) -> Result:
     """Run one method (`method`, adagq-fit by default) to its target; see `compare` for the parameters."""
+    check_not_importing("adagq.train")
     resolved, population = _configured(config, settings)
     single = resolved.model_copy(update={"methods": (resolved.method,)})
     return _run(single, population, out, workers, resume, on_round)
@@ -139,6 +144,8 @@ def _configured(config: ConfigLike, settings: Mapping[str, Any]) -> tuple[Config
     population = changes.get("task") if _is_population(changes.get("task")) else None
     if population is not None:
         changes["task"] = {"data": OWN_TASK, "model": OWN_TASK, "clients": population.clients}
+    elif inspect.isroutine(changes.get("task")):
+        changes["task"] = reference_to(changes["task"])
     elif "task" in changes:
         changes["task"] = _table(changes["task"])
     if isinstance(config, Config):

@@ -28,7 +28,7 @@ from adagq.codecs.registry import entry_of_tag, register
 from adagq.codecs.wire import Frame
 from adagq.codecs.writing import filled
 from adagq.core.errors import ConfigError, PayloadError
-from adagq.core.registry import load_plugin
+from adagq.core.modules import load_plugin
 
 PLUGIN = Path(__file__).parents[1] / "plugins" / "lowrank_codec.py"
 KINDS = ["float16", "float32", "qsgd", "signsgd", "stc", "terngrad", "topk"]

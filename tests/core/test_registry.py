@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from adagq.core.errors import ConfigError
-from adagq.core.registry import Registry, load_plugin
+from adagq.core.modules import load_plugin
+from adagq.core.registry import Registry
 
 
 def numbers() -> Registry[Any]:

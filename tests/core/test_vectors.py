@@ -55,6 +55,13 @@ def test_averaged_counters_are_rounded() -> None:
     assert layout.unpack(vector, buffers)["1.num_batches_tracked"] == 3
 
 
+def test_a_counter_without_axes_stays_an_array() -> None:
+    layout = Layout.of({"bn.num_batches_tracked": np.array(3)})
+    counter = layout.unpack(*layout.pack({"bn.num_batches_tracked": np.array(3)}))["bn.num_batches_tracked"]
+    assert isinstance(counter, np.ndarray)  # Flower takes nothing else
+    assert (counter.shape, counter) == ((), 3)
+
+
 def test_numpy_mapping_there_and_back() -> None:
     layout = Layout.of(ARRAYS)
     assert layout.sizes == (6, 1, 2, 0)

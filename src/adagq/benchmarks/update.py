@@ -26,9 +26,7 @@ REPEATS = 5
 
 def run(config: Config, save: Path | None = None) -> None:
     """Measure, print, and write the numbers to `save` if given."""
-    from adagq.learners.torch_learner import TorchPopulation
-
-    population: TorchPopulation = config.task.build()
+    population = config.task.build()
     learner = population.learner(0)
     learner.load(*population.initial(config.seed))
     before, _ = learner.dump()

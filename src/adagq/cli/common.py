@@ -18,6 +18,9 @@ ConfigFile = Annotated[
     typer.Argument(help="Settings as TOML, on top of the defaults; or one of adagq's own, such as fashion."),
 ]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on top of the settings; repeatable.")]
+Task = Annotated[
+    str | None, typer.Option(help="Your own model and data: my.py:build, a function that returns a population.")
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
 Out = Annotated[Path | None, typer.Option(help="New run directory; default: the next free one under runs/.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out; it takes more methods and seeds.")]
@@ -44,6 +47,13 @@ def settings_file(given: Path | None) -> Path | None:
 def given_settings(**options: object) -> list[str]:
     """Return the options that were given, as settings."""
     return [f"{key}={value!r}" for key, value in options.items() if value is not None]
+
+
+def own_task(task: str | None) -> str | None:
+    """Return `--task` as other processes understand it; its file is found from here."""
+    from adagq.core.modules import absolute_reference
+
+    return None if task is None else absolute_reference(task, Path(), "--task")
 
 
 def worker_count(workers: int | None) -> int:

@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from adagq.cli.common import ConfigFile, Settings, follow, given_settings, run_directory, settings_file, show_report
+from adagq.cli.common import (
+    ConfigFile,
+    Settings,
+    Task,
+    follow,
+    given_settings,
+    own_task,
+    run_directory,
+    settings_file,
+    show_report,
+)
 
 deploy = typer.Typer(name="deploy", help="Run real federations on Flower.", no_args_is_help=True)
 
@@ -13,6 +23,7 @@ deploy = typer.Typer(name="deploy", help="Run real federations on Flower.", no_a
 @deploy.command("local")
 def local(
     config: ConfigFile = None,
+    task: Task = None,
     nodes: Annotated[int, typer.Option(min=1, help="SuperNodes to start.")] = 4,
     method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds at most.")] = None,
@@ -29,7 +40,7 @@ def local(
     from adagq.flower.local.deploy import deploy as run
     from adagq.flower.local.deploy import deployed_config
 
-    options = given_settings(method=method) + ([] if rounds is None else [f"training.max_rounds={rounds}"])
+    options = given_settings(**{"task": own_task(task), "method": method, "training.max_rounds": rounds})
     resolved = deployed_config(settings_file(config), [*(settings or []), *options], nodes)
     out = run_directory(out, "deploy", resume)
     typer.echo(f"starting a SuperLink and {nodes} SuperNodes", err=True)

@@ -11,12 +11,14 @@ from adagq.cli.common import (
     Resume,
     Seeds,
     Settings,
+    Task,
     Tensorboard,
     Workers,
     check_diverged,
     check_extras,
     follow,
     given_settings,
+    own_task,
     run_directory,
     settings_file,
     show_report,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 def train(
     config: ConfigFile = None,
+    task: Task = None,
     method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
     seeds: Seeds = None,
     settings: Settings = None,
@@ -40,7 +43,7 @@ def train(
     """Run one method to its target accuracy."""
     from adagq.experiments.config import load_config
 
-    options = given_settings(seeds=seeds, method=method)
+    options = given_settings(task=own_task(task), seeds=seeds, method=method)
     resolved = load_config(settings_file(config), [*(settings or []), *options])
     resolved = resolved.model_copy(update={"methods": (resolved.method,)})
     _run(resolved, run_directory(out, "train", resume), worker_count(workers), resume, tensorboard)
@@ -48,6 +51,7 @@ def train(
 
 def compare(
     config: ConfigFile = None,
+    task: Task = None,
     methods: Annotated[str | None, typer.Option(help="Rows of `adagq methods`: a,b,…; default: all compared.")] = None,
     seeds: Seeds = None,
     settings: Settings = None,
@@ -61,7 +65,7 @@ def compare(
     from adagq.experiments.runner import compared
 
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    options = given_settings(seeds=seeds, methods=names)
+    options = given_settings(task=own_task(task), seeds=seeds, methods=names)
     resolved = compared(load_config(settings_file(config), [*(settings or []), *options]))
     _run(resolved, run_directory(out, "compare", resume), worker_count(workers), resume, tensorboard)
 

@@ -8,17 +8,14 @@
     CONTROLLERS["fixd"]          # ConfigError: unknown controller 'fixd': did you mean 'fixed'? Known: …
 
 Another package adds a part by an entry point of the same group; its module is imported when a name is looked for that
-is not here, or when the registry is listed. `load_plugin` imports a file or a module that registers its own parts.
+is not here, or when the registry is listed. `modules.load_plugin` imports a file or a module that registers its own
+parts.
 """
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from adagq.core.errors import ConfigError
@@ -115,31 +112,3 @@ def make_part(registry: Registry[Any], plain: Mapping[str, Any], before: Any = N
 
 def _unknown(what: str, part: object) -> str:
     raise KeyError(f"{part!r} is no registered {what}")
-
-
-def load_plugin(name: str, folder: Path = Path()) -> None:
-    """Import a module that registers parts: a dotted name, or a path of a .py file (relative to `folder`)."""
-    if not name.endswith(".py"):
-        try:
-            importlib.import_module(name)
-        except ImportError as error:
-            raise ConfigError(f"plugin {name!r} cannot be imported: {error}") from None
-        return
-    path = (folder / name).resolve()
-    module = f"adagq_plugin_{path.stem}"
-    if getattr(sys.modules.get(module), "__file__", None) == str(path):
-        return
-    if not path.is_file():
-        raise ConfigError(f"plugin {name!r}: there is no file {path}")
-    if module in sys.modules:
-        raise ConfigError(f"plugin {name!r}: another file called {path.name} is loaded already; rename one")
-    spec = importlib.util.spec_from_file_location(module, path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[module] = loaded
-    try:
-        spec.loader.exec_module(loaded)
-    except BaseException:
-        del sys.modules[module]
-        raise

@@ -142,7 +142,7 @@ class Layout:
             position[tensor.buffer] = start + tensor.size
             dtype = np.dtype(tensor.dtype)
             if not np.issubdtype(dtype, np.floating):
-                piece = np.rint(piece)
+                piece = np.asarray(np.rint(piece))  # of a counter, which has no axes, it is no array
             state[tensor.name] = piece.astype(dtype, copy=False)
         if like is not None:
             state = {name: _like(like, name, array) for name, array in state.items()}

@@ -6,7 +6,7 @@ resolved tree is written back as TOML into the run directory, so a run can be re
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from adagq.core.errors import ConfigError
-from adagq.core.registry import load_plugin
+from adagq.core.modules import load_plugin
 from adagq.core.settings import Number, Text, Whole, config_error, keys_of, unknown_key
 from adagq.learners import LearningTask
+from adagq.learners.own_task import OWN_KEYS, is_own, own_table
 from adagq.methods.table import Method, compared
 from adagq.methods.variants import Variant, find, rows_of
 from adagq.server.optimizers import Plain, optimizer_of
@@ -97,27 +98,40 @@ class Config(BaseModel):
 
 def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Config:
     """Return the tree from a TOML file on top of the defaults, with `key=value` settings on top of both."""
-    tree = on_defaults({} if path is None else read_toml(path))
-    for setting in settings:
+    tree = {} if path is None else read_toml(path)
+    # Whose task it is decides which defaults count.
+    own = [setting for setting in settings if setting.partition("=")[0].strip() in ("task", "task.function")]
+    before = tree.get("task")
+    for setting in own:
         _set(tree, setting)
+    if isinstance(tree.get("task"), str) and isinstance(before, Mapping) and "clients" in before:
+        tree["task"] = {"function": tree["task"], "clients": before["clients"]}
+    tree = on_defaults(tree)
+    for setting in settings:
+        if setting not in own:
+            _set(tree, setting)
     return resolve(tree, path.parent if path else Path())
 
 
 def on_defaults(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings on top of default.toml, so that an empty file equals no file.
 
-    A fleet is taken as a whole; the default's `partition_value` and `payload_scale` count for the default's partition
-    and model alone.
+    A fleet is taken as a whole, and so is a task of the user's own; the default's `partition_value` and `payload_scale`
+    count for the default's partition and model alone.
     """
     defaults = tomllib.loads(DEFAULT.read_text("utf-8"))
+    if isinstance(tree.get("task"), str):
+        tree = {**tree, "task": {"function": tree["task"]}}
+    if is_own(tree.get("task")):
+        del defaults["task"]
     if isinstance(tree.get("task"), Mapping) and "partition" in tree["task"]:
         del defaults["task"]["partition_value"]
     result = merged(defaults, tree)
     if "fleet" in tree:
         result["fleet"] = tree["fleet"]
-    given, usual = result["task"], defaults["task"]
+    given, usual = result["task"], defaults.get("task", {})
     alike = isinstance(given, Mapping) and all(given.get(key) == usual.get(key) for key in ("data", "model", "width"))
-    if "payload_scale" not in tree and not alike:
+    if "payload_scale" not in tree and (is_own(given) or not alike):
         del result["payload_scale"]
     return result
 
@@ -138,6 +152,9 @@ def resolve(tree: Mapping[str, Any], folder: Path = Path()) -> Config:
         if f"task.{name}" in FOLLOWING:
             raise unknown_key(f"task.{name}", KEYS)
     plugins = _plugins(tree.get("plugins", ()), folder)
+    if is_own(task):
+        fleet = tree.get("fleet", {})
+        task = own_table(task, isinstance(fleet, Mapping) and not {"clients", "client"} & fleet.keys(), folder)
     fleet = _fleet(tree.get("fleet", {}), task, folder)
     given = {"clients": _size(fleet), "plugins": plugins}
     whole = dict(task) | given if isinstance(task, Mapping) else task
@@ -180,7 +197,10 @@ def to_toml(config: Config) -> str:
     """Return the resolved tree as TOML; keys without a value are left out."""
     import tomli_w
 
-    tree = config.model_dump(mode="json", exclude={"task": {"seed", "plugins"}})
+    left_out = {"seed", "plugins"}
+    if config.task.function is not None:
+        left_out = {field.name for field in fields(config.task)} - set(OWN_KEYS)
+    tree = config.model_dump(mode="json", exclude={"task": left_out})
     return tomli_w.dumps(_plain(tree))
 
 

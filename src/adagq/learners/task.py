@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
+from adagq.client.learner import Population
 from adagq.core.errors import DataError
 from adagq.core.extras import need
-from adagq.core.registry import load_plugin
+from adagq.core.modules import load_plugin
 from adagq.core.seeds import generator
 from adagq.core.settings import Flag, Number, Text, Whole, settings
 from adagq.data import DataSet, load_data
 from adagq.data.files import Array
 from adagq.data.partitions import hold_out, partition
+from adagq.learners.own_task import own_population
 
 if TYPE_CHECKING:
     from adagq.learners.samples import Samples
-    from adagq.learners.torch_learner import TorchPopulation
 
 
 Count = Annotated[Whole, Field(ge=1)]
@@ -34,6 +35,7 @@ Count = Annotated[Whole, Field(ge=1)]
 class LearningTask:
     """One learning task. `seed` draws the partition, the held-out and the test samples, not the model."""
 
+    function: Text | None = None  # "my.py:build" or "module:build": makes model, data and split; `clients` alone counts
     data: Text = "digits"  # the data set
     data_folder: Text | None = None  # where fashion-mnist and cifar10 lie; None: the usual places
     model: Text = "cnn"  # the model that is trained
@@ -57,11 +59,13 @@ class LearningTask:
     classes: Annotated[Whole, Field(ge=2)] = 10  # `synthetic` only
     samples: Count = 4000  # `synthetic` only
 
-    def build(self) -> "TorchPopulation":
-        """Load the data, split it, draw a model."""
-        need("torch", "torch")
+    def build(self) -> Population:
+        """Load the data, split it, draw a model; or let the user's own function do so."""
         for plugin in self.plugins:
             load_plugin(plugin)
+        if self.function is not None:
+            return own_population(self.function, self.clients, self.seed)
+        need("torch", "torch")
         from adagq.learners.models import build_model
         from adagq.learners.torch_learner import TorchPopulation
 

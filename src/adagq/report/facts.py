@@ -47,6 +47,8 @@ def _table(config: Tree, key: str) -> Tree:
 
 
 def _task(task: Tree) -> str:
+    if task.get("function"):
+        return f"own model and data ({str(task['function']).rpartition('/')[2]})"
     if task.get("data") == OWN_TASK:
         return "own model and data"
     words = [str(task[key]) for key in ("data", "model") if task.get(key)]

@@ -22,7 +22,8 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 from adagq.client.replica import Replica
-from adagq.core.errors import AdagqError
+from adagq.core.errors import AdagqError, ConfigError
+from adagq.core.modules import GUARD, NO_GUARD
 from adagq.core.vectors import Layout
 from adagq.simulation.board import Board, nameless_file
 from adagq.simulation.pool import InProcess, Pool, Recipe, Worker
@@ -147,6 +148,8 @@ class ProcessPool(Pool):
     def _died(self, pipe: Connection) -> AdagqError:
         process = self._processes[self._pipes.index(pipe)]
         process.join(timeout=1)
+        if process.exitcode == NO_GUARD:
+            return ConfigError(f"worker processes import your script, which runs adagq again: put it under `{GUARD}`")
         return AdagqError(f"worker process {process.pid} ended (exit code {process.exitcode}); out of memory?")
 
 
