@@ -10,6 +10,7 @@ from adagq import __version__
 from adagq.cli.bench import bench
 from adagq.cli.data import data
 from adagq.cli.deploy import deploy
+from adagq.cli.fleet import fleet
 from adagq.cli.fuzz import fuzz
 from adagq.cli.leaderboard import leaderboard
 from adagq.cli.lists import config, init, methods
@@ -35,7 +36,7 @@ for command in (
     app.command()(command)
 # Flags that are not ours are Flower's, `--help` included.
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})(node)
-for group in (deploy, data, bench):
+for group in (fleet, deploy, data, bench):
     app.add_typer(group)
 
 MISTAKE, DIVERGED = 2, 3  # exit codes

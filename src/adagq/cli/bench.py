@@ -1,5 +1,6 @@
-"""`adagq bench`: codecs, server, simulator, one update and attacks, measured on this machine."""
+"""`adagq bench`: codecs, server, simulator, links, one update and attacks, measured on this machine."""
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,45 @@ def bench_flower(
 
     need("flwr", "flower")
     run(nodes, rounds, save)
+
+
+@bench.command("link")
+def bench_link(
+    host: Annotated[str | None, typer.Argument(help="Where `adagq bench link --listen` runs.")] = None,
+    listen: Annotated[bool, typer.Option("--listen", help="Be the other end: serve nodes until Ctrl-C.")] = False,
+    name: Annotated[str | None, typer.Option(help="This node's; default: its host name.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Add every measurement to this file, for `fleet from-csv`.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.5, max=60, help="Of each direction's test.")] = 5.0,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="TCP port of the listening side.")] = 9300,
+    nodes: Annotated[int | None, typer.Option(min=1, help="With --listen: leave after so many nodes.")] = None,
+) -> None:
+    """Measure a node's up- and downlink: --listen at the server, then HOST on every node."""
+    from adagq.benchmarks.link import LinkSpeed
+    from adagq.benchmarks.link import listen as serve
+    from adagq.benchmarks.link import measure as measured
+    from adagq.core.errors import ConfigError
+
+    if listen == (host is not None):
+        raise ConfigError("adagq bench link: either the HOST to measure, or --listen")
+
+    def note(speed: LinkSpeed) -> None:
+        from adagq.benchmarks.link import append_csv
+
+        typer.echo(speed)
+        if csv is not None:
+            append_csv(csv, speed)
+
+    def ready(port: int) -> None:
+        typer.echo(f"listening on port {port}; on each node: adagq bench link THIS_HOST --port {port}", err=True)
+
+    try:
+        if host is None:
+            serve(port, note, nodes, ready=ready)
+        else:
+            note(measured(host, port, name or socket.gethostname(), seconds))
+    except KeyboardInterrupt:
+        if csv is not None and csv.exists():
+            typer.echo(f"next: adagq fleet from-csv {csv}", err=True)
 
 
 @bench.command("simulator")

@@ -1,6 +1,6 @@
 """What several commands share: their options, where settings and results lie, and a run with its progress."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ from adagq.core.machine import cores
 if TYPE_CHECKING:
     from adagq.experiments.config import Config
     from adagq.experiments.runner import Step
+    from adagq.report.trackers import Logger
 
 ConfigFile = Annotated[
     Path | None,
@@ -26,6 +27,10 @@ Out = Annotated[Path | None, typer.Option(help="New run directory; default: the 
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out; it takes more methods and seeds.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: seed, seed + 1, …")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard.")]
+Track = Annotated[
+    list[str] | None, typer.Option(help="Also log every round to mlflow or wandb; repeatable. See docs/simulation.md.")
+]
+FleetFile = Annotated[Path | None, typer.Option("--fleet", help="A fleet file, such as `adagq fleet from-csv` writes.")]
 INTERRUPTED = 130
 
 
@@ -78,6 +83,23 @@ def check_extras(tensorboard: bool) -> None:
         from adagq.report.tensorboard import require_tensorboard
 
         require_tensorboard()
+
+
+def fleet_setting(fleet: Path | None) -> list[str]:
+    """Return the setting that names a fleet file; it is relative to where the command runs."""
+    return [] if fleet is None else [f"fleet={str(fleet.absolute())!r}"]
+
+
+def tracked(steps: "Iterable[Step]", trackers: "list[Logger]") -> "Iterator[Step]":
+    """Yield the steps, each logged to every tracker."""
+    try:
+        for step in steps:
+            for log in trackers:
+                log(step.row)
+            yield step
+    finally:
+        for log in trackers:
+            log.close()
 
 
 def follow(steps: "Iterable[Step]", runs: int, max_rounds: int, again: str) -> None:

@@ -7,21 +7,25 @@ import typer
 
 from adagq.cli.common import (
     ConfigFile,
+    FleetFile,
     Out,
     Resume,
     Seeds,
     Settings,
     Task,
     Tensorboard,
+    Track,
     Workers,
     check_diverged,
     check_extras,
+    fleet_setting,
     follow,
     given_settings,
     own_task,
     run_directory,
     settings_file,
     show_report,
+    tracked,
     worker_count,
 )
 
@@ -34,19 +38,21 @@ def train(
     task: Task = None,
     method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
     seeds: Seeds = None,
+    fleet: FleetFile = None,
     settings: Settings = None,
     workers: Workers = None,
     out: Out = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
+    track: Track = None,
 ) -> None:
     """Run one method to its target accuracy."""
     from adagq.experiments.config import load_config
 
     options = given_settings(task=own_task(task), seeds=seeds, method=method)
-    resolved = load_config(settings_file(config), [*(settings or []), *options])
+    resolved = load_config(settings_file(config), [*fleet_setting(fleet), *(settings or []), *options])
     resolved = resolved.model_copy(update={"methods": (resolved.method,)})
-    _run(resolved, run_directory(out, "train", resume), worker_count(workers), resume, tensorboard)
+    _run(resolved, run_directory(out, "train", resume), worker_count(workers), resume, tensorboard, track or [])
 
 
 def compare(
@@ -54,11 +60,13 @@ def compare(
     task: Task = None,
     methods: Annotated[str | None, typer.Option(help="Rows of `adagq methods`: a,b,…; default: all compared.")] = None,
     seeds: Seeds = None,
+    fleet: FleetFile = None,
     settings: Settings = None,
     workers: Workers = None,
     out: Out = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
+    track: Track = None,
 ) -> None:
     """Run several methods to the same target and compare rounds, bytes and virtual time."""
     from adagq.experiments.config import load_config
@@ -66,8 +74,8 @@ def compare(
 
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     options = given_settings(task=own_task(task), seeds=seeds, methods=names)
-    resolved = compared(load_config(settings_file(config), [*(settings or []), *options]))
-    _run(resolved, run_directory(out, "compare", resume), worker_count(workers), resume, tensorboard)
+    resolved = compared(load_config(settings_file(config), [*fleet_setting(fleet), *(settings or []), *options]))
+    _run(resolved, run_directory(out, "compare", resume), worker_count(workers), resume, tensorboard, track or [])
 
 
 def report(run_dir: Annotated[Path, typer.Argument(help="A run directory.")], tensorboard: Tensorboard = False) -> None:
@@ -76,12 +84,13 @@ def report(run_dir: Annotated[Path, typer.Argument(help="A run directory.")], te
     show_report(run_dir, tensorboard)
 
 
-def _run(config: "Config", out: Path, workers: int, resume: bool, tensorboard: bool) -> None:
+def _run(config: "Config", out: Path, workers: int, resume: bool, tensorboard: bool, track: list[str]) -> None:
     from adagq.experiments.run_directory import ROWS
     from adagq.experiments.runner import run, runs_left
+    from adagq.report.trackers import tracker
 
     check_extras(tensorboard)
-    steps = run(config, out, workers, resume)
+    steps = tracked(run(config, out, workers, resume), [tracker(name) for name in track])
     follow(steps, len(runs_left(config, out)), config.training.max_rounds, f"--resume --out {out}")
     if (out / ROWS).is_file():
         show_report(out, tensorboard)

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from adagq.experiments.plan import Plan, sweep
+from adagq.experiments.plan import Plan, ends, sweep
 from adagq.experiments.plan_input import PlanInput
 from adagq.experiments.runner import Step
 from adagq.experiments.settings_help import Setting
@@ -162,10 +162,7 @@ def draw_plan(given: PlanInput, path: Path) -> Path:
     from adagq.report import plan_heatmap
 
     factors = [10 ** (step / 10) for step in range(-20, 21)]
-    grid = sweep(
-        given,
-        [factor * given.uplink_mbps[0] for factor in factors],
-        [factor * given.compute_seconds for factor in factors],
-    )
+    slowest, compute = ends(given)
+    grid = sweep(given, [factor * slowest for factor in factors], [factor * compute for factor in factors])
     saved = [list(line) for line in zip(*grid.saved, strict=True)]  # rows of the map are compute times
     return plan_heatmap(saved, [1e6 * rate for rate in grid.uplink_mbps], grid.compute_seconds, path)

@@ -8,13 +8,14 @@ Methods are rows of the table of methods; `predicted_bits` asks their codecs wha
 that is a field of `PlanInput`; the simulator measures. Buffers, frame headers and probes are left out: they are below
 one per cent.
 
-The clients stand evenly between the two ends of the uplink range; compute times spread over
-± `compute_spread` in an order that has nothing to do with the rates.
+The clients are those of a fleet file. Without one they stand evenly between the two ends of the uplink range; compute
+times spread over ± `compute_spread` in an order that has nothing to do with the rates.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from adagq.experiments.plan_input import PlanInput
 from adagq.experiments.predicted_bits import download_bits, is_compressed, upload_bits
 from adagq.methods.table import Method, compared, method_of
 from adagq.simulation.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_ELEMENT
+from adagq.simulation.fleet.sanity import TOO_LONG_SECONDS
 
 FloatArray = NDArray[np.float64]
 
@@ -44,6 +46,7 @@ class MethodPlan:
     round_seconds: float
     progress_seconds: float  # per local epoch's worth of progress
     tax: float
+    last: str = ""  # who finishes last, where clients have names
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,9 @@ def plan(given: PlanInput, methods: Sequence[str] = compared()) -> Plan:
     >>> print(plan(PlanInput(params=1e4)).verdict)  # doctest: +ELLIPSIS
     Compression does not pay here: the best of it saves 0 % of the time, since the links take only ...
     """
-    rates, compute = _clients(given)
+    clients = _clients(given)
     known = [method_of(name) for name in methods]
-    rows = sorted((_row(given, method, rates, compute) for method in known), key=lambda row: row.progress_seconds)
+    rows = sorted((_row(given, method, clients) for method in known), key=lambda row: row.progress_seconds)
     plain, best = (next(row for row in rows if row.compressed is way) for way in (False, True))
     saved = 1.0 - best.progress_seconds / plain.progress_seconds
     pays = saved >= given.worthwhile
@@ -95,35 +98,69 @@ def sweep(given: PlanInput, uplink_mbps: Sequence[float], compute_seconds: Seque
     >>> [[round(share, 2) for share in row] for row in grid.saved]
     [[0.68, 0.2], [0.09, 0.03]]
     """
-    ratio = given.uplink_mbps[1] / given.uplink_mbps[0]
     saved = tuple(
-        tuple(
-            plan(replace(given, uplink_mbps=(slowest, slowest * ratio), compute_seconds=seconds)).saved
-            for seconds in compute_seconds
-        )
-        for slowest in uplink_mbps
+        tuple(plan(_at(given, slowest, seconds)).saved for seconds in compute_seconds) for slowest in uplink_mbps
     )
     return Sweep(tuple(uplink_mbps), tuple(compute_seconds), saved)
 
 
-def _clients(given: PlanInput) -> tuple[FloatArray, FloatArray]:
-    """Return each client's uplink in bit/s and seconds per local epoch."""
-    rates = 1e6 * np.linspace(*given.uplink_mbps, given.clients)
+def ends(given: PlanInput) -> tuple[float, float]:
+    """Return the slowest uplink (Mbit/s) and the mean seconds of a local epoch: where a sweep begins."""
+    if not given.members:
+        return given.uplink_mbps[0], given.compute_seconds
+    return min(one.uplink_mbps for one in given.members), fmean(one.epoch_seconds for one in given.members)
+
+
+def _at(given: PlanInput, slowest: float, seconds: float) -> PlanInput:
+    """Return the same fleet with another slowest uplink and another compute time."""
+    uplink, compute = slowest / ends(given)[0], seconds / ends(given)[1]
+    members = tuple(
+        replace(one, uplink_mbps=uplink * one.uplink_mbps, epoch_seconds=compute * one.epoch_seconds)
+        for one in given.members
+    )
+    low, high = given.uplink_mbps
+    return replace(given, members=members, uplink_mbps=(uplink * low, uplink * high), compute_seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clients:
+    """All clients, an array each: bit/s, seconds per local epoch, seconds a message takes on top."""
+
+    uplink: FloatArray
+    downlink: FloatArray
+    compute: FloatArray
+    latency: FloatArray
+    names: tuple[str, ...]
+
+
+def _clients(given: PlanInput) -> _Clients:
+    if given.members:
+        every = given.members
+        return _Clients(
+            uplink=1e6 * np.array([one.uplink_mbps for one in every]),
+            downlink=1e6 * np.array([one.downlink_mbps for one in every]),
+            compute=np.array([one.epoch_seconds for one in every]),
+            latency=np.array([one.latency_seconds for one in every]),
+            names=tuple(one.name for one in every),
+        )
+    uplink = 1e6 * np.linspace(*given.uplink_mbps, given.clients)
     golden = (math.sqrt(5.0) - 1.0) / 2.0  # its multiples fill [0, 1) evenly in an order unlike the rates'
     offsets = 2.0 * (np.arange(1.0, given.clients + 1) * golden % 1.0) - 1.0
     compute: FloatArray = given.compute_seconds * (1.0 + given.compute_spread * offsets)
-    return rates, compute
+    downlink = np.full(given.clients, 1e6 * given.downlink_mbps)
+    return _Clients(uplink, downlink, compute, np.zeros(given.clients), ("",) * given.clients)
 
 
-def _row(given: PlanInput, method: Method, rates: FloatArray, compute: FloatArray) -> MethodPlan:
-    up, down, epochs = upload_bits(method, given, rates, compute), download_bits(method, given), method.epochs
-    compressed = is_compressed(method)
+def _row(given: PlanInput, method: Method, clients: _Clients) -> MethodPlan:
+    up, down = upload_bits(method, given, clients.uplink, clients.compute), download_bits(method, given)
+    epochs, compressed = method.epochs, is_compressed(method)
     coded = ENCODE_SECONDS_PER_ELEMENT + DECODE_SECONDS_PER_ELEMENT if compressed else 0.0
-    working = epochs * compute + coded * given.params
-    uploads = given.params * up / rates
-    download = given.params * down / (1e6 * given.downlink_mbps)
-    last = int(np.argmax(working + uploads))
-    round_seconds = float(download + working[last] + uploads[last] + given.server_seconds + given.exchange_seconds)
+    working = epochs * clients.compute + coded * given.params
+    uploads = given.params * up / clients.uplink + clients.latency
+    downloads = given.params * down / clients.downlink + clients.latency
+    last = int(np.argmax(downloads + working + uploads))
+    busy = float(downloads[last] + working[last] + uploads[last])
+    round_seconds = busy + given.server_seconds + given.exchange_seconds
     progress = round_seconds / (epochs * given.five_epoch_efficiency if epochs > 1 else 1.0)
     return MethodPlan(
         method=UNCOMPRESSED if method.free_links else method.name,
@@ -133,10 +170,11 @@ def _row(given: PlanInput, method: Method, rates: FloatArray, compute: FloatArra
         download_bits=down,
         compute_seconds=float(working[last]),
         upload_seconds=float(uploads[last]),
-        download_seconds=download,
+        download_seconds=float(downloads[last]),
         round_seconds=round_seconds,
         progress_seconds=progress,
-        tax=progress / float(np.max(compute)),
+        tax=progress / float(np.max(clients.compute)),
+        last=clients.names[last],
     )
 
 
@@ -148,13 +186,24 @@ def _assumption(given: PlanInput) -> str:
 
 
 def _verdict(plain: MethodPlan, best: MethodPlan, saved: float, pays: bool) -> str:
+    if plain.round_seconds > TOO_LONG_SECONDS:
+        days, who = plain.round_seconds / TOO_LONG_SECONDS, plain.last or "the slowest client"
+        return (
+            f"A round of {plain.method} would take {days:.3g} days, waiting for {who}: a typing error? "
+            "Links are in Mbit/s, computing in seconds."
+        )
+    last = f" Last to finish: {best.last}{_unless_same(plain, best)}." if best.last else ""
     if pays:
         return (
             f"Compression pays: {best.method} needs {best.progress_seconds:.1f} s per epoch of progress, "
-            f"{plain.method} {plain.progress_seconds:.1f} s: {100 * saved:.0f} % of the time saved."
+            f"{plain.method} {plain.progress_seconds:.1f} s: {100 * saved:.0f} % of the time saved.{last}"
         )
     links = plain.upload_seconds + plain.download_seconds
     return (
         f"Compression does not pay here: the best of it saves {100 * max(saved, 0.0):.0f} % of the time, "
-        f"since the links take only {links:.1f} s of a round of {plain.round_seconds:.1f} s."
+        f"since the links take only {links:.1f} s of a round of {plain.round_seconds:.1f} s.{last}"
     )
+
+
+def _unless_same(plain: MethodPlan, best: MethodPlan) -> str:
+    return "" if plain.last == best.last else f" with {best.method}, {plain.last} with {plain.method}"

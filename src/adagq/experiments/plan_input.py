@@ -1,16 +1,30 @@
 """What `adagq plan` is given: the fleet, the model, and what is assumed of the methods."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adagq.core.errors import ConfigError
+from adagq.simulation.fleet import Fleet, Link
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClient:
+    """One client of a fleet whose links are known."""
+
+    uplink_mbps: float
+    downlink_mbps: float
+    epoch_seconds: float
+    latency_seconds: float = 0.0  # of every message, each way
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """The fleet, the model and what is assumed of the methods."""
+    """The fleet, the model and what is assumed of the methods; `members` take the place of the four fleet keys."""
 
     params: float
+    members: tuple[PlannedClient, ...] = ()
     uplink_mbps: tuple[float, float] = (5.0, 20.0)
     downlink_mbps: float = 70.0
     clients: int = 20
@@ -36,6 +50,27 @@ class PlanInput:
         _require(0 <= self.compute_spread < 1, "compute_spread", self.compute_spread, ">= 0 and < 1")
         for key in ("server_seconds", "exchange_seconds"):
             _require(0 <= getattr(self, key) < math.inf, key, getattr(self, key), ">= 0")
+
+
+def members_of(fleet: Fleet, names: Sequence[str], params: float) -> tuple[PlannedClient, ...]:
+    """Return the clients of a fleet; a link that changes has its mean rate over one transfer of the float32 model.
+
+    >>> from adagq.simulation.fleet import build, paper
+    >>> members_of(build(paper(uplink_mbps=4.0, epoch_seconds=9.0, clients=1), seed=0), ["lyon"], 1e6)
+    (PlannedClient(uplink_mbps=4.0, downlink_mbps=70.0, epoch_seconds=9.0, latency_seconds=0.0, name='lyon'),)
+    """
+    members = []
+    for client, name in zip(fleet.clients, names, strict=True):
+        if client.device.epoch_seconds is None:
+            raise ConfigError("fleet.epoch_seconds: not set; a plan needs the seconds of a local epoch, not FLOP/s")
+        uplink, downlink = _mean_mbps(client.uplink, params), _mean_mbps(client.downlink, params)
+        latency = client.uplink.latency_seconds
+        members.append(PlannedClient(uplink, downlink, client.device.epoch_seconds, latency, name))
+    return tuple(members)
+
+
+def _mean_mbps(link: Link, params: float) -> float:
+    return 8e-6 * 4 * params / (link.seconds(4 * params) - link.latency_seconds)
 
 
 def parse_count(text: str) -> float:

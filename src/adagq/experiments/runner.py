@@ -88,6 +88,7 @@ def run(
             fleet = fleets.build(config.fleet, seed)
             recipe = task if population is None else _Ready(population)
             built = recipe.build()
+            _warn_of_slow_links(fleet, 4 * built.layout.elements * config.payload_scale)
             remembering = pool if memory is None else CachedPool(pool, memory)
             remembering.prepare(recipe, built.layout)
             for method in open_runs:
@@ -131,11 +132,17 @@ def simulate(
     built = fleets.build(fleet or fleets.paper(clients=population.clients), seed)
     if len(built) != population.clients:
         raise ConfigError(f"fleet.clients = {len(built)}: must be {population.clients}, as many as the population has")
+    _warn_of_slow_links(built, 4 * population.layout.elements * payload_scale)
     with open_pool(workers=1) as pool:
         pool.prepare(_Ready(population), population.layout)
         backend = Simulated(pool, population, built, chosen, seed, payload_scale)
         for result in drive(chosen, backend, schedule_of(training, seed, built.exchange_seconds), goal_of(training)):
             yield result.row
+
+
+def _warn_of_slow_links(fleet: fleets.Fleet, model_bytes: float) -> None:
+    if text := fleets.slow_link(fleet, model_bytes):
+        logger.warning("%s", text)
 
 
 @dataclass(frozen=True)

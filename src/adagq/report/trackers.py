@@ -1,6 +1,7 @@
 """Callbacks that send every round to an experiment tracker: one run of the tracker per method and seed.
 
     adagq.compare(methods=["fedavg", "adagq-fit"], on_round=mlflow_logger(experiment="links"))
+    adagq compare --track mlflow                            # the same; MLFLOW_TRACKING_URI says where to
 
 Steps are rounds; every number of a row is a metric under its own name. Virtual time is the metric `seconds`.
 """
@@ -8,6 +9,7 @@ Steps are rounds; every number of a row is a metric under its own name. Virtual 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from adagq.core.errors import ConfigError
 from adagq.core.extras import need
 from adagq.report.run import number
 
@@ -54,11 +56,15 @@ def mlflow_logger(experiment: str = "adagq", tracking_uri: str | None = None, **
     """Return a callback that logs to MLflow: a run per method and seed in `experiment`."""
     need("mlflow", "mlflow")
     from mlflow.entities import Metric
+    from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    client = MlflowClient(tracking_uri)
-    found = client.get_experiment_by_name(experiment)
-    place = found.experiment_id if found else client.create_experiment(experiment)
+    try:
+        client = MlflowClient(tracking_uri)
+        found = client.get_experiment_by_name(experiment)
+        place = found.experiment_id if found else client.create_experiment(experiment)
+    except (MlflowException, ImportError, OSError) as error:
+        raise ConfigError(f"mlflow: cannot log to its store (MLFLOW_TRACKING_URI): {error}") from None
 
     def start(method: str, seed: int) -> Any:
         run = client.create_run(place, tags=tags, run_name=f"{method}, seed {seed}").info.run_id
@@ -77,6 +83,9 @@ def mlflow_logger(experiment: str = "adagq", tracking_uri: str | None = None, **
 def wandb_logger(project: str = "adagq", **options: Any) -> Logger:
     """Return a callback that logs to Weights & Biases; `options` go to `wandb.init`, such as mode="offline"."""
     wandb = need("wandb", "wandb")
+    mode = options.get("mode") or wandb.setup().settings.mode
+    if mode not in ("offline", "disabled", "dryrun") and not wandb.api.api_key:
+        raise ConfigError("wandb: not logged in; run `wandb login`, or set WANDB_MODE=offline")
 
     def start(method: str, seed: int) -> Any:
         own = {"name": f"{method}, seed {seed}", "group": method, "config": {"method": method, "seed": seed}}
@@ -84,3 +93,13 @@ def wandb_logger(project: str = "adagq", **options: Any) -> Logger:
         return lambda metrics, round: run.log(metrics, step=round), run.finish
 
     return Logger(start)
+
+
+TRACKERS: dict[str, Callable[[], Logger]] = {"mlflow": mlflow_logger, "wandb": wandb_logger}
+
+
+def tracker(name: str) -> Logger:
+    """Return the callback called `name`; where it logs to is said by the tracker's own environment variables."""
+    if name not in TRACKERS:
+        raise ConfigError(f"--track {name}: must be {' or '.join(TRACKERS)}")
+    return TRACKERS[name]()

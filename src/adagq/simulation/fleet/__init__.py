@@ -5,6 +5,8 @@ from adagq.simulation.fleet.devices import Device
 from adagq.simulation.fleet.failures import Presence, Reliability
 from adagq.simulation.fleet.fleets import Client, Fleet, build
 from adagq.simulation.fleet.links import FREE, ConstantLink, Link, PacketLink, PiecewiseLink, RoundLink
+from adagq.simulation.fleet.measured import fleet_from_csv, fleet_toml
+from adagq.simulation.fleet.sanity import slow_link
 from adagq.simulation.fleet.traces import parse_presence, parse_trace, read_presence, read_trace
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "RoundLink",
     "build",
     "fleet_config",
+    "fleet_from_csv",
+    "fleet_toml",
     "load_fleet",
     "paper",
     "parse_presence",
@@ -30,4 +34,5 @@ __all__ = [
     "read_presence",
     "read_trace",
     "sigma_r",
+    "slow_link",
 ]

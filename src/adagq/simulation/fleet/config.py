@@ -45,6 +45,7 @@ class ClientConfig:
     """One `[[client]]` table: `count` clients; None takes the fleet's value."""
 
     count: Count = 1
+    name: Text | None = None  # what you call it: for messages alone
     uplink_mbps: Mbps | None = None
     downlink_mbps: Mbps | None = None
     uplink_trace: Trace | None = None  # a file; takes the place of uplink_mbps

@@ -1,7 +1,8 @@
 """Traces from files: of rates, and of who is there.
 
-    CSV         `seconds,bits_per_second` a line, a header line is allowed: the rate holds from that second
-                until the next line's; the last one as long as the one before it (1 s if it is the only one)
+    CSV         under the header `seconds,mbps` (Mbit/s) or `seconds,bits_per_second`, two numbers a line: the rate
+                holds from that second until the next line's; the last one as long as the one before it (1 s if it
+                is the only one). Without a header rates are bit/s
     presence    the same CSV with `seconds,present`, 1 while the client is there and 0 while it is not
     mahimahi    one integer a line: a millisecond at which one 1500-byte packet may leave
 
@@ -17,6 +18,12 @@ from pathlib import Path
 from adagq.core.errors import ConfigError
 from adagq.simulation.fleet.failures import Presence
 from adagq.simulation.fleet.links import PacketLink, PiecewiseLink
+
+BITS, MEGABITS = "seconds,bits_per_second", "seconds,mbps"
+RATE_UNITS = {BITS: 1.0, MEGABITS: 1e6}  # header of a CSV -> bit/s of its unit
+LEAST_BPS = 100.0  # the fastest rate of a trace is not below this: not even LoRaWAN's is
+LEAST_BPS_UNSAID = 10_000.0  # nor below this where no header says the unit: 10,000 Mbit/s would look the same
+MOST_MBPS = 1e6
 
 
 def read_trace(path: str | Path, latency_seconds: float = 0.0) -> PacketLink | PiecewiseLink:
@@ -65,12 +72,15 @@ def parse_trace(text: str, name: str = "trace", latency_seconds: float = 0.0) ->
     0.004
     """
     lines = list(_lines(text))
-    if lines and _is_header(lines[0][1]):
-        lines = lines[1:]
+    header = ""
+    if lines and lines[0][1].lower().startswith("seconds"):
+        header, lines = lines[0][1].replace(" ", "").lower(), lines[1:]
+        if header not in RATE_UNITS:
+            raise ConfigError(f"trace = {name!r}: its header is {header!r}, must be {' or '.join(RATE_UNITS)}")
     if not lines:
         raise ConfigError(f"trace = {name!r}: holds no numbers")
     if "," in lines[0][1]:
-        return _piecewise(lines, name, latency_seconds)
+        return _piecewise(lines, name, latency_seconds, header)
     return _packets(lines, name, latency_seconds)
 
 
@@ -81,16 +91,26 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, stripped
 
 
-def _is_header(line: str) -> bool:
-    return line.replace(" ", "").lower() == "seconds,bits_per_second"
-
-
-def _piecewise(lines: list[tuple[int, str]], name: str, latency_seconds: float) -> PiecewiseLink:
-    rows = _rows(lines, name, "seconds,bits_per_second")
-    if not any(rate > 0.0 for _, rate in rows):
+def _piecewise(lines: list[tuple[int, str]], name: str, latency_seconds: float, header: str) -> PiecewiseLink:
+    rows = _rows(lines, name, header or BITS)
+    fastest = max(rate for _, rate in rows)
+    if fastest == 0.0:
         raise ConfigError(f"trace = {name!r}: every rate is 0, at least one must be > 0")
+    _check_unit(fastest, name, header)
+    unit = RATE_UNITS[header or BITS]
     starts, period = _starts(rows)
-    return PiecewiseLink(starts, tuple(rate for _, rate in rows), period, latency_seconds)
+    return PiecewiseLink(starts, tuple(unit * rate for _, rate in rows), period, latency_seconds)
+
+
+def _check_unit(fastest: float, name: str, header: str) -> None:
+    """Refuse a trace whose fastest rate shows that it was written in the other unit."""
+    if header == MEGABITS and fastest > MOST_MBPS:
+        raise ConfigError(f"trace = {name!r}: rates up to {fastest:g} Mbit/s; if these are bit/s, its header is {BITS}")
+    if header != MEGABITS and fastest < (LEAST_BPS if header else LEAST_BPS_UNSAID):
+        raise ConfigError(
+            f"trace = {name!r}: no rate above {fastest:g} bit/s; if these are Mbit/s, begin the file with a line "
+            f"{MEGABITS}" + ("" if header else f", otherwise with {BITS}")
+        )
 
 
 def _rows(lines: list[tuple[int, str]], name: str, columns: str) -> list[tuple[float, float]]:

@@ -1,0 +1,25 @@
+"""A link on which the model takes days is a typing error, or a plan that nobody wants: say so before it runs."""
+
+from adagq.simulation.fleet.fleets import Fleet
+
+TOO_LONG_SECONDS = 86_400.0  # of one transfer of the whole model
+
+
+def slow_link(fleet: Fleet, model_bytes: float) -> str:
+    """Return which client needs more than a day for one transfer of the model; empty if none does.
+
+    >>> from adagq.simulation.fleet import build, paper
+    >>> slow_link(build(paper(), seed=0), 44.7e6)
+    ''
+    >>> print(slow_link(build(paper(uplink_mbps=1e-6 * 120, clients=2), seed=0), 44.7e6))
+    client 0 needs 34.5 days to send the model once (44.7 MB uncompressed): a typing error? Rates of a fleet are Mbit/s
+    """
+    for index, client in enumerate(fleet.clients):
+        for word, link in (("send", client.uplink), ("receive", client.downlink)):
+            seconds = link.seconds(model_bytes)
+            if seconds > TOO_LONG_SECONDS:
+                return (
+                    f"client {index} needs {seconds / 86_400.0:.3g} days to {word} the model once "
+                    f"({model_bytes / 1e6:.3g} MB uncompressed): a typing error? Rates of a fleet are Mbit/s"
+                )
+    return ""
