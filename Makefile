@@ -15,7 +15,7 @@ PURE := $(filter-out src/adagq/learners/%,$(shell grep -rl '>>>' src/adagq --inc
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install kernels demo check format test test-all bench netbench clean-kernels clean
+.PHONY: help install kernels demo check format docs test test-all bench netbench clean-kernels clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,10 @@ format: $(INSTALLED)  ## Bring the code into form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: check $(WARM)  ## Check, then run every test that takes seconds
+docs: $(INSTALLED)  ## Build the documentation into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+test: check docs $(WARM)  ## Check, build the documentation, then run every test that takes seconds
 	$(PYTEST) --doctest-modules $(PURE)
 	$(PYTEST) -n $(WORKERS) -m "not slow"
 
@@ -68,4 +71,4 @@ clean-kernels:  ## Delete compiled kernels
 
 clean: clean-kernels  ## Delete everything that make made, runs/ excepted
 	find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
