@@ -2,7 +2,8 @@
 
     experiments/exhibits.toml         every table and figure: its kind, its title, the experiment behind each cell
     experiments/<name>.toml           one run of several methods, at the paper's size: `adagq compare <name>`
-    experiments/scales/<scale>.toml   what is smaller: overlays on the experiments whose names match
+    experiments/scales/<scale>.toml   what is smaller: overlays on the experiments whose names match; `cells` if it has
+                                      not all of them; `milestones` of experiments whose runs take turns (turns.py)
     experiments/numbers.toml          what the paper measured
 
 An experiment's run directory is `<out>/<name>`; exhibits that share an experiment share its run. Experiments that
@@ -26,6 +27,7 @@ from adagq.core.registry import suggestion
 from adagq.experiments.config import Config, merged, read_toml, resolve
 from adagq.experiments.run_directory import ROWS
 from adagq.experiments.runner import Step, compared, run, runs_left
+from adagq.paper.turns import run_in_turns
 
 ALL: Final = "all"
 MEMORY: Final = ".memory"
@@ -38,6 +40,7 @@ class Experiment:
 
     name: str
     config: Config
+    milestones: tuple[float, ...] = ()  # accuracies at which its runs take turns
 
     @property
     def training(self) -> str:
@@ -79,18 +82,22 @@ def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, 
         if name != ALL and name not in known:
             hint = suggestion(name, [*known, ALL])
             raise ConfigError(f"unknown exhibit {name!r}: {hint} Known: {', '.join(known)}, {ALL}")
-    overlays = _overlays(folder, scale)
+    cells, overlays = _scale(folder, scale)
     every: dict[str, Experiment] = {}
-    for name in _needed(known.values()):
+    for name in cells or _needed(known.values()):
         tree = read_toml(folder / f"{name}.toml")
         for pattern, changes in overlays:
             if fnmatchcase(name, pattern):
                 tree = merged(tree, changes)
-        every[name] = Experiment(name, compared(resolve(tree | dict(settings or {}), folder)))
+        milestones = tuple(tree.pop("milestones", ()))
+        every[name] = Experiment(name, compared(resolve(tree | dict(settings or {}), folder)), milestones)
     chosen = {name: known[name] for name in known if name in names or ALL in names}
     uses = Counter(experiment.training for experiment in every.values())
     shared = frozenset(name for name, experiment in every.items() if uses[experiment.training] > 1)
-    needed = {name: every[name] for name in _needed(chosen.values())}
+    asked = set(_needed(chosen.values()))
+    needed = {name: experiment for name, experiment in every.items() if name in asked}
+    if not needed:
+        raise ConfigError(f"the scale {scale!r} has no cell of {', '.join(chosen)}; it has {', '.join(cells)}")
     return Reproduction(chosen, needed, read_toml(folder / "numbers.toml"), shared)
 
 
@@ -99,6 +106,10 @@ def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = Fa
     for experiment in plan.experiments.values():
         directory = out / experiment.name
         if resume and not runs_left(experiment.config, directory):  # needs no checkpoint to be left alone
+            continue
+        if experiment.milestones:
+            for step in run_in_turns(experiment.config, experiment.milestones, directory, workers, resume):
+                yield replace(step, cell=experiment.name)
             continue
         memory = out / MEMORY if experiment.name in plan.shared else None
         for step in run(experiment.config, directory, workers, resume, memory):
@@ -143,9 +154,11 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True, check=False)
 
 
-def _overlays(folder: Path, scale: str) -> list[tuple[str, dict[str, Any]]]:
+def _scale(folder: Path, scale: str) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    """Return the experiments that a scale has (none named: all) and its overlays, each with the names it is for."""
     path = folder / "scales" / f"{scale}.toml"
     if not path.is_file():
         known = sorted(file.stem for file in (folder / "scales").glob("*.toml"))
         raise ConfigError(f"unknown scale {scale!r}; known: {', '.join(known)}")
-    return [(overlay.pop("cells"), overlay) for overlay in read_toml(path).get("overlay", [])]
+    tree = read_toml(path)
+    return tree.get("cells", []), [(overlay.pop("cells"), overlay) for overlay in tree.get("overlay", [])]
