@@ -46,6 +46,7 @@ CONFIG, CHECKPOINT = "config.toml", "checkpoint.npz"
 Row = Mapping[str, Any]
 # From the settings and rows of a directory: which (method, seed) are at their end; None if they are of other runs.
 Whole = Callable[[str, Sequence[Row]], Collection[tuple[str, int]] | None]
+Same = Callable[[str], bool]  # whether the settings of a directory, as TOML, mean the same as those that are asked for
 
 
 class RunDirectory:
@@ -55,10 +56,13 @@ class RunDirectory:
     which no round was closed is taken away again.
     """
 
-    def __init__(self, path: Path, config: str, resume: bool = False, whole: Whole | None = None) -> None:
+    def __init__(
+        self, path: Path, config: str, resume: bool = False, whole: Whole | None = None, same: Same | None = None
+    ) -> None:
         self._path = path
         self._config = config
         self._whole = whole
+        self._same = same
         self._settings = hashlib.sha256(config.encode()).hexdigest()
         self._files: RowFiles | None = None
         self._last_hash = ""  # of the audit log
@@ -151,6 +155,9 @@ class RunDirectory:
         saved = load(self._checkpoint)
         if saved is not None:
             self._check_damage(saved, stored)
+            if stored != self._config and self._same is not None and self._same(stored):
+                # A release with more settings writes them with their defaults: the run goes on as it was begun.
+                self._config, self._settings = stored, saved.settings
         try:
             if saved is not None and stored == self._config:
                 self._saved = saved

@@ -78,8 +78,8 @@ def run(
     """
     methods = [config.row(name) for name in config.methods]
     goal = goal_of(config.training)
-    whole = partial(whole_runs, config)
-    with RunDirectory(out, to_toml(config), resume, whole) as directory, open_pool(workers) as pool:
+    whole, same = partial(whole_runs, config), partial(same_settings, config)
+    with RunDirectory(out, to_toml(config), resume, whole, same) as directory, open_pool(workers) as pool:
         for seed in range(config.seed, config.seed + config.seeds):
             open_runs = [method for method in methods if not goal.met(directory.past(method, seed))]
             if not open_runs:
@@ -175,9 +175,8 @@ def whole_runs(config: Config, stored: str, rows: Sequence[Row]) -> set[tuple[st
     `stored` are the settings that the rows were made with, as TOML; None if `config` does not ask for the same runs,
     or for more methods and seeds of the same.
     """
-    try:
-        before = resolve(tomllib.loads(stored))
-    except (ConfigError, tomllib.TOMLDecodeError):  # perhaps of another release
+    before = _resolved(stored)
+    if before is None:
         return None
     alike = before.model_copy(update={name: getattr(config, name) for name in GROWS}) == config
     if not (alike and runs_of(before) <= runs_of(config) and before.variants.items() <= config.variants.items()):
@@ -186,3 +185,15 @@ def whole_runs(config: Config, stored: str, rows: Sequence[Row]) -> set[tuple[st
     for row in rows:
         runs.setdefault((row["method"], row["seed"]), []).append(row)
     return {key for key, its_rows in runs.items() if goal_of(config.training).met(its_rows)}
+
+
+def same_settings(config: Config, stored: str) -> bool:
+    """Return whether settings that were written down, perhaps by another release, ask for the same runs."""
+    return _resolved(stored) == config
+
+
+def _resolved(stored: str) -> Config | None:
+    try:
+        return resolve(tomllib.loads(stored))
+    except (ConfigError, tomllib.TOMLDecodeError):  # perhaps of another release
+        return None

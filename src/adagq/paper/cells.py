@@ -1,7 +1,8 @@
 """The cells of an exhibit: finished runs, and what is not there yet.
 
 A cell is read as far as it is finished. Runs (a method with a seed) that are still under way are left out and
-named, so that half a run never looks like a method that missed its target.
+named, so that half a run never looks like a method that missed its target. Where runs take turns (`turns`), the cell is
+read at the highest milestone that as many methods have reached as any.
 """
 
 import tomllib
@@ -14,6 +15,7 @@ from typing import Any
 from adagq.core.errors import AdagqError
 from adagq.experiments.config import Config, resolve
 from adagq.experiments.runner import goal_of
+from adagq.paper.paired import Paired, paired
 from adagq.report.palette import REFERENCE
 from adagq.report.run import Row, load
 from adagq.report.summary import Summary, by_seed, summarize
@@ -23,6 +25,7 @@ NOT_RUN = "not run"
 # Quantities that are not columns of the summary, and the columns that they add up.
 COLUMNS = {"gigabits": ("upload_bytes",), "communication_seconds": ("upload_seconds", "download_seconds")}
 Number = float | None
+Milestones = Mapping[str, Sequence[float]]  # cell -> accuracies at which its runs take turns
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,20 @@ class Cell:
 
     def quantity(self, method: str, name: str) -> Number:
         """Return a mean over the seeds that reached the target; `accuracy` is that of the last round of all."""
-        values = self._per_seed(method, name)
+        values = self.per_seed(method, name)
         return fmean(values.values()) if values else None
 
-    def ratio(self, method: str, rival: str, name: str = "seconds") -> Number:
-        """Return the quotient of the two means, over the seeds that both have."""
-        own, other = self._per_seed(method, name), self._per_seed(rival, name)
-        both = sorted(own.keys() & other.keys())
-        total = sum(other[seed] for seed in both)
-        return sum(own[seed] for seed in both) / total if total else None
+    def compare(self, method: str, rival: str, name: str = "seconds") -> Paired | None:
+        """Return the quotient of the two means, over the seeds that both have; None if there is none."""
+        return paired(self.per_seed(method, name), self.per_seed(rival, name))
 
-    def _per_seed(self, method: str, name: str) -> dict[str, float]:
+    def ratio(self, method: str, rival: str, name: str = "seconds") -> Number:
+        """Return the quotient alone."""
+        compared = self.compare(method, rival, name)
+        return compared.ratio if compared else None
+
+    def per_seed(self, method: str, name: str) -> dict[str, float]:
+        """Return a quantity by seed, of the seeds that reached the target."""
         record = self.record(method) or {"per_seed": {}}
         seeds = {seed: own for seed, own in record["per_seed"].items() if own["reached"] or name == "accuracy"}
         every = {seed: [own[column] for column in COLUMNS.get(name, (name,))] for seed, own in seeds.items()}
@@ -71,21 +77,25 @@ class Cell:
         return min(times, key=times.__getitem__, default=None)
 
 
-def read_cells(wanted: Mapping[str, Any], directories: Mapping[str, Path]) -> dict[str, Cell]:
+def read_cells(
+    wanted: Mapping[str, Any], directories: Mapping[str, Path], milestones: Milestones | None = None
+) -> dict[str, Cell]:
     """Return the cells that the paper has, in its order, then those that it has not."""
     keys = dict.fromkeys((*wanted, *directories))
     absent = {key: Cell(key, absent=NOT_RUN) for key in keys}
-    return absent | {key: read_cell(key, directory) for key, directory in directories.items()}
+    read = {key: read_cell(key, path, (milestones or {}).get(key, ())) for key, path in directories.items()}
+    return absent | read
 
 
-def read_cell(key: str, directory: Path) -> Cell:
+def read_cell(key: str, directory: Path, milestones: Sequence[float] = ()) -> Cell:
     """Read a run directory; one that is missing, empty or unreadable gives a cell that says so."""
     if not (directory / "rows.jsonl").is_file():
         return Cell(key, absent=NOT_RUN)
     try:
         run = load(directory)
         config = resolve(tomllib.loads(run.config_text), directory)
-        kept = _finished(run.rows, config)
+        targets = [*(one for one in milestones if one < config.training.target), config.training.target]
+        config, kept = max((_at(target, run.rows, config) for target in targets), key=_progress)
         methods = tuple(dict.fromkeys((*config.methods, REFERENCE)))
         if not kept:
             return Cell(key, methods=methods, seeds=config.seeds, absent=f"{NOT_RUN}: no method is finished")
@@ -102,10 +112,22 @@ def read_cell(key: str, directory: Path) -> Cell:
     return Cell(key, tuple(kept), summary, methods, config.seeds, config=config)
 
 
-def _finished(rows: Sequence[Row], config: Config) -> list[Row]:
-    """Return the rows of the seeds that every method has finished or, where there is no such seed, of all that is.
+def _at(target: float, rows: Sequence[Row], config: Config) -> tuple[Config, list[Row]]:
+    """Return the settings with another target, and the rows of the runs that are at their end with it."""
+    there = config.model_copy(update={"training": config.training.model_copy(update={"target": target})})
+    return there, _finished(rows, there)
 
-    Means over different seeds would compare different fleets and clients.
+
+def _progress(read: tuple[Config, list[Row]]) -> tuple[int, float]:
+    config, rows = read
+    return len({(row["method"], row["seed"]) for row in rows}), config.training.target
+
+
+def _finished(rows: Sequence[Row], config: Config) -> list[Row]:
+    """Return the rows of the seeds that every method has finished or, where there is no such seed, every method begun.
+
+    Means over different seeds would compare different fleets and clients. Where there is no such seed either, all that
+    is finished counts.
     """
     done = {
         (method, seed): run
@@ -114,5 +136,7 @@ def _finished(rows: Sequence[Row], config: Config) -> list[Row]:
         if goal_of(config.training).met(run)
     }
     seeds = {seed for _, seed in done}
+    begun = {method for method, _ in done}
     whole = {seed for seed in seeds if all((method, seed) in done for method in config.methods)}
-    return [row for (_, seed), run in done.items() if seed in (whole or seeds) for row in run]
+    common = {seed for seed in seeds if all((method, seed) in done for method in begun)}
+    return [row for (_, seed), run in done.items() if seed in (whole or common or seeds) for row in run]

@@ -1,38 +1,25 @@
 """What the paper says, beside what was measured here. numbers.toml has the sentences, their kinds and numbers.
 
-Orderings (`less`, `more`, `rises`, `missed`) hold or do not; for numbers both are shown and the reader judges.
+A verdict comes from paired differences (`paired`): "yes" and "no" where they are beyond the 95 % interval, "open" where
+the data do not decide, as one seed never does. A share saved holds if ours is surely no smaller than the least that the
+paper names; "similar" is within a tenth. `value` has no verdict: counts depend on the scale.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
 from adagq.core.errors import ConfigError
-from adagq.paper.cells import Cell, Number
+from adagq.paper.cells import Cell
+from adagq.paper.findings import Finding
+from adagq.paper.paired import Paired, difference_side
 from adagq.report.run import number
 from adagq.report.summary import by_seed
 from adagq.report.units import digits, percent, seconds_text
 
 Claim = Mapping[str, Any]
-HEADINGS = ("the paper says", "in", "its number", "ours", "holds")
-MARKS = {True: "yes", False: "no", None: ""}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One sentence of the paper in one cell."""
-
-    says: str
-    cell: str
-    paper: str
-    ours: str
-    value: Number = None
-    holds: bool | None = None  # None: a number, or not run
+SIMILAR = 0.1
 
 
 def check_claims(claims: Sequence[Claim], cells: Mapping[str, Cell]) -> list[Finding]:
@@ -46,66 +33,55 @@ def check_claims(claims: Sequence[Claim], cells: Mapping[str, Cell]) -> list[Fin
     return findings
 
 
-def claim_lines(findings: Sequence[Finding]) -> list[str]:
-    """Return the findings as a GitHub table; nothing if there are none."""
-    if not findings:
-        return []
-    rows = [HEADINGS, ("---",) * len(HEADINGS), *_rows(findings)]
-    return ["", "## What the paper says", "", *(f"| {' | '.join(row)} |" for row in rows)]
-
-
-def claims_table(findings: Sequence[Finding], title: str) -> Table:
-    """Return the findings as a table for the terminal."""
-    table = Table(*HEADINGS, title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for row in _rows(findings):
-        table.add_row(*row)
-    return table
-
-
-def _rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
-    """Return the texts of each finding; a sentence stands once, beside its first cell."""
-    before = ["", *(found.says for found in findings)]
-    return [
-        ("" if found.says == said else found.says, found.cell, found.paper, found.ours, MARKS[found.holds])
-        for found, said in zip(findings, before, strict=False)
-    ]
-
-
-def findings_json(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [asdict(found) for found in findings]
-
-
 def _value(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
     found = []
     for cell in cells:
         value = cell.quantity(claim["method"], claim["quantity"])
         text = _state(cell, claim["method"]) if value is None else _text(claim["quantity"], value)
-        found.append(Finding(claim["says"], cell.key, _paper(claim), text, value))
+        found.append(Finding(claim["says"], cell.key, _paper(claim), text, value, judged=False))
     return found
 
 
 def _saved(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
-    return _against(claim, cells, lambda ratio: 1 - ratio, percent)
+    """Does the method save at least the smallest share that the paper names?"""
+    least = min(claim["paper"]) if isinstance(claim["paper"], list) else claim["paper"]
+
+    def saves(ratio: Paired) -> bool | None:
+        return {-1: True, 0: None, 1: False}[ratio.side(1 - least)]
+
+    return _against(claim, cells, lambda ratio: 1 - ratio, percent, saves)
 
 
 def _ratio(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
-    return _against(claim, cells, lambda ratio: ratio, lambda value: f"{digits(value)} times")
+    """Are the two alike, within a tenth?"""
+
+    def alike(ratio: Paired) -> bool | None:
+        inside = (ratio.side(1 - SIMILAR), ratio.side(1 + SIMILAR))
+        return True if inside == (1, -1) else False if inside in ((-1, -1), (1, 1)) else None
+
+    return _against(claim, cells, lambda ratio: ratio, lambda value: f"{digits(value)} times", alike)
 
 
 def _against(
-    claim: Claim, cells: Sequence[Cell], value_of: Callable[[float], float], show: Callable[[float], str]
+    claim: Claim,
+    cells: Sequence[Cell],
+    value_of: Callable[[float], float],
+    show: Callable[[float], str],
+    verdict: Callable[[Paired], bool | None],
 ) -> list[Finding]:
     """Compare a method with the claim's one rival."""
     found = []
     for cell in cells:
         method, rival = claim["method"], _rivals(claim, cell)[0]
-        ratio = cell.ratio(method, rival, claim["quantity"])
-        if ratio is None:
+        compared = cell.compare(method, rival, claim["quantity"])
+        if compared is None:
             unknown = method if cell.quantity(method, claim["quantity"]) is None else rival
             found.append(Finding(claim["says"], cell.key, _paper(claim), _state(cell, unknown)))
             continue
-        said = f"{show(value_of(ratio))}: {_numbers(cell, [method, rival], claim['quantity'])}"
-        found.append(Finding(claim["says"], cell.key, _paper(claim), said, value_of(ratio)))
+        value, error = value_of(compared.ratio), compared.error
+        spread = "" if error is None else f" ± {show(error)}"
+        said = f"{show(value)}{spread}: {_numbers(cell, [method, rival], claim['quantity'])}"
+        found.append(Finding(claim["says"], cell.key, _paper(claim), said, value, verdict(compared), error))
     return found
 
 
@@ -124,7 +100,7 @@ def _ordered(claim: Claim, cell: Cell, sign: int) -> Finding:
     rivals = [rival for rival in _rivals(claim, cell) if rival]
     verdicts = [_beats(cell, method, rival, quantity, sign) for rival in rivals]
     holds = False if False in verdicts else None if None in verdicts or not verdicts else True
-    said = cell.absent or _numbers(cell, [method, *rivals], quantity)
+    said = cell.absent or _numbers(cell, [method, *rivals], quantity) + _ratios(cell, method, rivals, quantity)
     return Finding(claim["says"], cell.key, "", said, cell.quantity(method, quantity), holds)
 
 
@@ -132,14 +108,15 @@ def _beats(cell: Cell, method: str, rival: str, quantity: str, sign: int) -> boo
     """Return whether the method is on the claimed side of one rival; None where one has not run or both missed.
 
     Where one of them reached the target with more seeds, the seeds that both have must say the same, else it is open.
+    Where both reached it alike, the pairs must decide.
     """
     own, other = cell.record(method), cell.record(rival)
     if own is None or other is None:
         return None
-    ratio = cell.ratio(method, rival, quantity)
-    measured = None if ratio is None else (ratio > 1 if sign > 0 else ratio < 1)
+    compared = cell.compare(method, rival, quantity)
     if own["reached"] == other["reached"]:
-        return measured
+        return None if compared is None or compared.side() == 0 else compared.side() == sign
+    measured = None if compared is None else (compared.ratio > 1) == (sign > 0)
     by_reach = (own["reached"] < other["reached"]) == (sign > 0)
     return by_reach if measured in (None, by_reach) else None
 
@@ -152,21 +129,35 @@ def _numbers(cell: Cell, methods: Sequence[str], quantity: str) -> str:
     )
 
 
+def _ratios(cell: Cell, method: str, rivals: Sequence[str], quantity: str) -> str:
+    """Return the method's ratio to each rival, with its standard error where there is one."""
+    compared = {rival: found for rival in rivals if (found := cell.compare(method, rival, quantity)) is not None}
+    known = [f"{found.text()} of {rival}" for rival, found in compared.items() if found.error is not None]
+    return f"; {', '.join(known)}" if known else ""
+
+
 def _missed(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
     found = []
     for cell in cells:
         record = cell.record(claim["method"])
-        holds = None if record is None else record["reached"] < 1
+        holds = None if record is None or 0 < record["reached"] < 1 else record["reached"] == 0
         found.append(Finding(claim["says"], cell.key, "", _state(cell, claim["method"]), holds=holds))
     return found
 
 
 def _rises(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
     values = [cell.quantity(claim["method"], claim["quantity"]) for cell in cells]
-    known = [value for value in values if value is not None]
-    holds = None if len(known) < len(values) or len(known) < 2 else all(a < b for a, b in pairwise(known))
+    sides = [_rise(claim, *neighbours) for neighbours in pairwise(cells)]
+    holds = None if 0 in sides or not sides else -1 not in sides
     said = ", ".join("–" if value is None else _text(claim["quantity"], value) for value in values)
     return [Finding(claim["says"], ", ".join(cell.key for cell in cells), "", said, holds=holds)]
+
+
+def _rise(claim: Claim, first: Cell, second: Cell) -> int:
+    """Return 1 or -1 where the quantity surely rises or falls from one cell to the next, over the same seeds."""
+    low, high = (cell.per_seed(claim["method"], claim["quantity"]) for cell in (first, second))
+    both = sorted(low.keys() & high.keys())
+    return difference_side([high[seed] - low[seed] for seed in both]) if both else 0
 
 
 def _norms(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
@@ -179,10 +170,11 @@ def _norms(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
         if not norms:
             found.append(Finding(claim["says"], cell.key, "", _state(cell, claim["method"])))
             continue
-        early = fmean(each[len(each) // 5] / each[0] for each in norms)
-        late = fmean(each[-1] / each[len(each) // 5] for each in norms)
+        falls = [(each[len(each) // 5] / each[0], each[-1] / each[len(each) // 5]) for each in norms]
+        early, late = (fmean(values) for values in zip(*falls, strict=True))
+        side = difference_side([then - first for first, then in falls])
         said = f"to {percent(early)} of the first in a fifth of the rounds, then to {percent(late)} of that"
-        found.append(Finding(claim["says"], cell.key, "", said, early, early < late))
+        found.append(Finding(claim["says"], cell.key, "", said, early, side > 0 if side else None))
     return found
 
 

@@ -24,7 +24,8 @@ from rich.table import Table
 from adagq.core.atomic import replacing
 from adagq.core.errors import ConfigError
 from adagq.paper.cells import Cell, read_cells
-from adagq.paper.claims import Finding, check_claims, claim_lines, claims_table, findings_json
+from adagq.paper.claims import check_claims
+from adagq.paper.findings import Finding, claim_lines, claims_table, findings_json
 from adagq.paper.plotted import plotted
 from adagq.paper.tables import LEGEND, cell_notes, rich_table, table_entries, table_lines
 from adagq.report.units import scale_note
