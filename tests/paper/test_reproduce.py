@@ -129,7 +129,7 @@ def test_more_seeds_on_request() -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown exhibit 'tabel1': did you mean 'table1'"):
         plan("tabel1")
-    with pytest.raises(ConfigError, match="unknown scale 'tiny'; known: paper, small, smoke"):
+    with pytest.raises(ConfigError, match="unknown scale 'tiny'; known: medium, paper, small, smoke"):
         plan("table1", scale="tiny")
     with pytest.raises(ConfigError, match=r"no exhibits\.toml there"):
         load(tmp_path, ["all"], "smoke")

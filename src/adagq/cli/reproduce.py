@@ -13,7 +13,9 @@ def reproduce(
     exhibits: Annotated[
         list[str], typer.Argument(help="table1, table2, table3, fig2, fig3, fig6, fig7, ablation, regimes, or all.")
     ],
-    scale: Annotated[str, typer.Option(help="smoke (seconds), small (hours of two cores), paper (days).")] = "small",
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), small (hours of two cores), medium (30 hours), paper (days).")
+    ] = "small",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; default: what the scale says.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue where an interrupted run stopped.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; default: results/SCALE.")] = None,
@@ -37,4 +39,5 @@ def reproduce(
         follow(steps, plan.runs_left(folder), plan.max_rounds, "the same command and --resume")
         note_origin(folder, ["adagq", *sys.argv[1:]], list(plan.experiments))
     for name, exhibit in plan.exhibits.items():
-        show_exhibit(name, exhibit, directories(exhibit, folder), plan.numbers.get(name, {}), folder, Console())
+        cells, numbers = directories(exhibit, folder), plan.numbers.get(name, {})
+        show_exhibit(name, exhibit, cells, numbers, folder, Console(), plan.milestones(name))

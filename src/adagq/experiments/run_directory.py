@@ -155,8 +155,7 @@ class RunDirectory:
         saved = load(self._checkpoint)
         if saved is not None:
             self._check_damage(saved, stored)
-            if stored != self._config and self._same is not None and self._same(stored):
-                # A release with more settings writes them with their defaults: the run goes on as it was begun.
+            if self._same is not None and self._same(stored):  # perhaps as a release with fewer settings wrote them
                 self._config, self._settings = stored, saved.settings
         try:
             if saved is not None and stored == self._config:

@@ -17,7 +17,7 @@ from adagq.experiments.config import Config, resolve
 from adagq.experiments.runner import goal_of
 from adagq.paper.paired import Paired, paired
 from adagq.report.palette import REFERENCE
-from adagq.report.run import Row, load
+from adagq.report.run import Row, Run, load
 from adagq.report.summary import Summary, by_seed, summarize
 
 BASELINES = ("fedavg", "qsgd", "topk", "topk-plain", "fedpaq")  # the published ones
@@ -92,35 +92,36 @@ def read_cell(key: str, directory: Path, milestones: Sequence[float] = ()) -> Ce
     if not (directory / "rows.jsonl").is_file():
         return Cell(key, absent=NOT_RUN)
     try:
-        run = load(directory)
-        config = resolve(tomllib.loads(run.config_text), directory)
-        targets = [*(one for one in milestones if one < config.training.target), config.training.target]
-        config, kept = max((_at(target, run.rows, config) for target in targets), key=_progress)
-        methods = tuple(dict.fromkeys((*config.methods, REFERENCE)))
-        if not kept:
-            return Cell(key, methods=methods, seeds=config.seeds, absent=f"{NOT_RUN}: no method is finished")
-        summary = summarize(
-            kept,
-            config.training.target,
-            payload_scale=config.payload_scale,
-            task=run.facts.get("task", ""),
-            fleet=run.facts.get("fleet", ""),
-            clients=run.facts.get("clients") or run.clients,
-        )
+        cells = read_targets(key, directory, milestones)
     except AdagqError as error:
         return Cell(key, absent=f"cannot be read: {error}")
+    highest_first = reversed(cells.values())
+    return max(highest_first, key=lambda cell: len({(row["method"], row["seed"]) for row in cell.rows}))
+
+
+def read_targets(key: str, directory: Path, milestones: Sequence[float]) -> dict[float, Cell]:
+    """Read a run directory as it looks at each milestone and, last, at its own target."""
+    run = load(directory)
+    config = resolve(tomllib.loads(run.config_text), directory)
+    targets = sorted({*milestones, config.training.target})
+    return {target: _cell_at(key, run, config, target) for target in targets if target <= config.training.target}
+
+
+def _cell_at(key: str, run: Run, config: Config, target: float) -> Cell:
+    config = config.model_copy(update={"training": config.training.model_copy(update={"target": target})})
+    methods = tuple(dict.fromkeys((*config.methods, REFERENCE)))
+    kept = _finished(run.rows, config)
+    if not kept:
+        return Cell(key, methods=methods, seeds=config.seeds, absent=f"{NOT_RUN}: no method is finished")
+    summary = summarize(
+        kept,
+        target,
+        payload_scale=config.payload_scale,
+        task=run.facts.get("task", ""),
+        fleet=run.facts.get("fleet", ""),
+        clients=run.facts.get("clients") or run.clients,
+    )
     return Cell(key, tuple(kept), summary, methods, config.seeds, config=config)
-
-
-def _at(target: float, rows: Sequence[Row], config: Config) -> tuple[Config, list[Row]]:
-    """Return the settings with another target, and the rows of the runs that are at their end with it."""
-    there = config.model_copy(update={"training": config.training.model_copy(update={"target": target})})
-    return there, _finished(rows, there)
-
-
-def _progress(read: tuple[Config, list[Row]]) -> tuple[int, float]:
-    config, rows = read
-    return len({(row["method"], row["seed"]) for row in rows}), config.training.target
 
 
 def _finished(rows: Sequence[Row], config: Config) -> list[Row]:

@@ -14,7 +14,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,9 +23,10 @@ from rich.table import Table
 
 from adagq.core.atomic import replacing
 from adagq.core.errors import ConfigError
-from adagq.paper.cells import Cell, read_cells
+from adagq.paper.cells import Cell, Milestones, read_cells
 from adagq.paper.claims import check_claims
 from adagq.paper.findings import Finding, claim_lines, claims_table, findings_json
+from adagq.paper.milestones import Progress, progress_json, progress_lines, progress_table, read_progress
 from adagq.paper.plotted import plotted
 from adagq.paper.tables import LEGEND, cell_notes, rich_table, table_entries, table_lines
 from adagq.report.units import scale_note
@@ -45,6 +46,7 @@ class Exhibit:
     title: str
     varies: str = ""  # sigma_d, sigma_r, task
     keys: tuple[str, ...] = ()  # its cells in order, run or not; else those of the paper's numbers
+    milestones: Milestones = field(default_factory=dict)  # of the cells whose runs take turns
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -55,10 +57,13 @@ def write_exhibit(exhibit: Exhibit, cells: Mapping[str, Path], numbers: Numbers,
     """Write an exhibit into the folder `out`; return the paths of its files."""
     read = _read(exhibit, cells, numbers)
     findings = check_claims(numbers.get("claims", ()), read)
+    progress = _progress(exhibit, cells)
+    page = _page(exhibit, read, numbers, findings, progress)
+    more = {"milestones": progress_json(progress)} if progress else {}
     if exhibit.kind == "table":
         return [
-            _write(out / f"{exhibit.name}.md", _page(exhibit, read, numbers, findings)),
-            _write(out / f"{exhibit.name}.json", _json(exhibit, {"entries": _entries(read, numbers)}, findings)),
+            _write(out / f"{exhibit.name}.md", page),
+            _write(out / f"{exhibit.name}.json", _json(exhibit, {"entries": _entries(read, numbers)} | more, findings)),
         ]
     from adagq.paper.figures import DRAWS
     from adagq.report.canvas import drawn, save  # matplotlib takes its time to import
@@ -68,8 +73,8 @@ def write_exhibit(exhibit: Exhibit, cells: Mapping[str, Path], numbers: Numbers,
     figure = drawn(lambda: DRAWS[exhibit.kind](read), note)
     return [
         *(save(figure, out / f"{exhibit.name}.{kind}") for kind in ("svg", "png")),
-        _write(out / f"{exhibit.name}.md", _page(exhibit, read, numbers, findings)),
-        _write(out / f"{exhibit.name}.json", _json(exhibit, {"cells": plotted(exhibit.kind, read)}, findings)),
+        _write(out / f"{exhibit.name}.md", page),
+        _write(out / f"{exhibit.name}.json", _json(exhibit, {"cells": plotted(exhibit.kind, read)} | more, findings)),
     ]
 
 
@@ -82,7 +87,13 @@ def exhibit_table(exhibit: Exhibit, cells: Mapping[str, Path], numbers: Numbers)
 
 
 def show_exhibit(
-    name: str, row: Mapping[str, Any], cells: Mapping[str, Path], numbers: Numbers, out: Path, console: Console
+    name: str,
+    row: Mapping[str, Any],
+    cells: Mapping[str, Path],
+    numbers: Numbers,
+    out: Path,
+    console: Console,
+    milestones: Milestones | None = None,
 ) -> list[Path]:
     """Write an exhibit that a row of exhibits.toml describes, print its table and where its files are."""
     if row["kind"] == "regimes":
@@ -91,8 +102,11 @@ def show_exhibit(
         places = {key: cells.get(key, out / cell) for key, cell in row["cells"].items()}
         paths = write_regimes(name, row["title"], row["params"], places, out)
     else:
-        exhibit = Exhibit(name, row["kind"], row["title"], row.get("varies", ""), tuple(row.get("cells", ())))
+        keys = tuple(row.get("cells", ()))
+        exhibit = Exhibit(name, row["kind"], row["title"], row.get("varies", ""), keys, milestones or {})
         paths = write_exhibit(exhibit, cells, numbers, out)
+        if progress := _progress(exhibit, cells):
+            console.print(progress_table(progress, f"{row['title']}: time to each milestone"))
         console.print(exhibit_table(exhibit, cells, numbers))
     for path in paths:
         console.print(str(path), highlight=False, soft_wrap=True)
@@ -101,14 +115,26 @@ def show_exhibit(
 
 def _read(exhibit: Exhibit, cells: Mapping[str, Path], numbers: Numbers) -> dict[str, Cell]:
     known = exhibit.keys or tuple(numbers.get("cells", ()))
-    return read_cells(dict.fromkeys(known), cells)
+    return read_cells(dict.fromkeys(known), cells, exhibit.milestones)
+
+
+def _progress(exhibit: Exhibit, cells: Mapping[str, Path]) -> list[Progress]:
+    """Return how far the runs that take turns have come."""
+    taking = {key: path for key, path in cells.items() if key in exhibit.milestones}
+    return [one for key, path in taking.items() for one in read_progress(key, path, exhibit.milestones[key])]
 
 
 def _entries(cells: Mapping[str, Cell], numbers: Numbers) -> list[dict[str, Any]]:
     return table_entries(cells, numbers.get("cells", {}))
 
 
-def _page(exhibit: Exhibit, cells: Mapping[str, Cell], numbers: Numbers, findings: list[Finding]) -> str:
+def _page(
+    exhibit: Exhibit,
+    cells: Mapping[str, Cell],
+    numbers: Numbers,
+    findings: list[Finding],
+    progress: list[Progress],
+) -> str:
     """Return the Markdown page: figure, table, what was run, what the paper says."""
     targets: dict[str, float] = numbers.get("targets", {})
     if "target" in numbers:
@@ -118,7 +144,7 @@ def _page(exhibit: Exhibit, cells: Mapping[str, Cell], numbers: Numbers, finding
         lines += [f"![{exhibit.title}]({exhibit.name}.svg)", ""]
     if exhibit.kind != "norms_and_accuracy":  # whose runs have no target to reach
         lines += [*table_lines(_entries(cells, numbers), exhibit.varies), "", LEGEND, ""]
-    lines += ["What was run:", "", *cell_notes(cells, targets), *claim_lines(findings)]
+    lines += ["What was run:", "", *cell_notes(cells, targets), *progress_lines(progress), *claim_lines(findings)]
     return "\n".join(lines) + "\n"
 
 

@@ -62,6 +62,11 @@ class Reproduction:
         """Return how many runs are not at their end in `out`."""
         return sum(len(runs_left(each.config, out / each.name)) for each in self.experiments.values())
 
+    def milestones(self, exhibit: str) -> dict[str, tuple[float, ...]]:
+        """Return the milestones of an exhibit's cells, of those whose runs take turns."""
+        cells = {key: self.experiments[name] for key, name in self.exhibits[exhibit]["cells"].items()}
+        return {key: cell.milestones for key, cell in cells.items() if cell.milestones}
+
     @property
     def max_rounds(self) -> int:
         """The most rounds that a run may take."""
@@ -91,13 +96,18 @@ def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, 
                 tree = merged(tree, changes)
         milestones = tuple(tree.pop("milestones", ()))
         every[name] = Experiment(name, compared(resolve(tree | dict(settings or {}), folder)), milestones)
-    chosen = {name: known[name] for name in known if name in names or ALL in names}
+    chosen: dict[str, Mapping[str, Any]] = {
+        name: {**row, "cells": own}
+        for name, row in known.items()
+        if (name in names or ALL in names)
+        and (own := {key: cell for key, cell in row["cells"].items() if cell in every})
+    }
     uses = Counter(experiment.training for experiment in every.values())
     shared = frozenset(name for name, experiment in every.items() if uses[experiment.training] > 1)
+    if not chosen:
+        raise ConfigError(f"the scale {scale!r} has no cell of {', '.join(names)}; it has {', '.join(cells)}")
     asked = set(_needed(chosen.values()))
     needed = {name: experiment for name, experiment in every.items() if name in asked}
-    if not needed:
-        raise ConfigError(f"the scale {scale!r} has no cell of {', '.join(chosen)}; it has {', '.join(cells)}")
     return Reproduction(chosen, needed, read_toml(folder / "numbers.toml"), shared)
 
 
