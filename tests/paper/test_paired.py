@@ -22,6 +22,9 @@ def test_what_both_have_in_common_drops_out() -> None:
     assert compared.error == pytest.approx(0.0029, abs=2e-4)
     assert compared.side() == -1
     assert compared.side(of=0.9) == 0
+    alike = paired(by_seed(100.1, 200.2), by_seed(100, 200))
+    assert alike is not None
+    assert alike.side() == 0  # sure, and too little to matter
 
 
 def test_seeds_that_only_one_has_do_not_count_and_one_pair_decides_nothing() -> None:

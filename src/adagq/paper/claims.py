@@ -13,7 +13,7 @@ from typing import Any
 from adagq.core.errors import ConfigError
 from adagq.paper.cells import Cell
 from adagq.paper.findings import Finding
-from adagq.paper.paired import Paired, difference_side
+from adagq.paper.paired import ENOUGH, Paired, difference_side
 from adagq.report.run import number
 from adagq.report.summary import by_seed
 from adagq.report.units import digits, percent, seconds_text
@@ -118,6 +118,8 @@ def _beats(cell: Cell, method: str, rival: str, quantity: str, sign: int) -> boo
         return None if compared is None or compared.side() == 0 else compared.side() == sign
     measured = None if compared is None else (compared.ratio > 1) == (sign > 0)
     by_reach = (own["reached"] < other["reached"]) == (sign > 0)
+    if min(len(record["per_seed"]) for record in (own, other)) < ENOUGH:
+        return None
     return by_reach if measured in (None, by_reach) else None
 
 
@@ -140,7 +142,8 @@ def _missed(claim: Claim, cells: Sequence[Cell]) -> list[Finding]:
     found = []
     for cell in cells:
         record = cell.record(claim["method"])
-        holds = None if record is None or 0 < record["reached"] < 1 else record["reached"] == 0
+        sure = record is not None and len(record["per_seed"]) >= ENOUGH and record["reached"] in (0, 1)
+        holds = record["reached"] == 0 if record is not None and sure else None
         found.append(Finding(claim["says"], cell.key, "", _state(cell, claim["method"]), holds=holds))
     return found
 

@@ -2,7 +2,7 @@
 
 Both methods of a pair have the same clients, data and first model, so what a seed's luck does to both drops out. The
 standard error is that of a quotient of means over pairs; a difference decides where it is larger than Student's
-95 % interval. One pair decides nothing.
+95 % interval, and than a hundredth. One pair decides nothing.
 """
 
 import math
@@ -13,6 +13,8 @@ from statistics import fmean, stdev
 # Student's t, 97.5 %, for 1, 2, … degrees of freedom.
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 NORMAL = 1.96
+LEAST = 0.01  # a smaller difference matters to nobody, however sure it is
+ENOUGH = 2  # seeds that a verdict needs
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Paired:
     def side(self, of: float = 1.0) -> int:
         """Return -1 or 1 if the ratio is surely below or above `of`, 0 where the data do not decide."""
         distance = self.ratio - of
-        return 0 if abs(distance) <= self.half_width else int(math.copysign(1, distance))
+        return 0 if abs(distance) <= max(self.half_width, LEAST) else int(math.copysign(1, distance))
 
     def text(self) -> str:
         """Return the ratio and its standard error."""
