@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from adagq.data.shares import split
     from adagq.experiments.config import Config, Training, load_config
-    from adagq.learners import LoopLearner, TorchLearner, TorchPopulation
+    from adagq.learners import ArrayLearner, ArrayPopulation, LoopLearner, TorchLearner, TorchPopulation
     from adagq.methods.table import METHODS, Method, method_of
     from adagq.report.result import Result
     from adagq.simulation import fleet
@@ -36,6 +36,8 @@ __version__ = "0.2.0"
 __all__ = [
     "METHODS",
     "AdagqError",
+    "ArrayLearner",
+    "ArrayPopulation",
     "CheckpointError",
     "Config",
     "ConfigError",
@@ -71,7 +73,7 @@ _HOMES = {
     "OutputError PayloadError",
     "data.shares": "split",
     "experiments.config": "Config Training load_config",
-    "learners": "LoopLearner TorchLearner TorchPopulation",
+    "learners": "ArrayLearner ArrayPopulation LoopLearner TorchLearner TorchPopulation",
     "methods.table": "METHODS Method method_of",
     "report.result": "Result",
     "simulation.fleet": "fleet",

@@ -49,7 +49,7 @@ def essence(out: Path) -> list[dict]:
 
 def test_the_result_is_flowers_own(grid: LoopbackGrid) -> None:
     result = start(AdaGQ(deadline_seconds=30.0), grid, 3)
-    assert list(result.evaluate_metrics_serverapp) == [1, 2, 3]
+    assert list(result.evaluate_metrics_serverapp) == [0, 1, 2, 3]  # 0: the initial arrays, as Flower does it
     assert list(result.train_metrics_clientapp) == [1, 2, 3]
     assert result.train_metrics_clientapp[3]["upload-bytes"] > 0
     assert {name: array.shape for name, array in result.arrays.items()} == {
@@ -126,13 +126,18 @@ def test_flowers_conventions_are_kept(grid: LoopbackGrid, tmp_path: Path) -> Non
 def test_what_has_no_effect_is_named_in_one_warning(grid: LoopbackGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(conventions, "log", lambda level, text, *words: said.append(text % words))
-    strategy = Compressed("qsgd", fraction_evaluate=0.5, weighted_by_key="n", deadline_seconds=30.0)
+    strategy = Compressed("qsgd", weighted_by_key="n", arrayrecord_key="arrays", deadline_seconds=30.0)
     start(strategy, grid, 1, {"lr": 0.2, "momentum": 0.9})
     (line,) = said
-    assert "fraction_evaluate, weighted_by_key, train_config['momentum']" in line
+    assert "Without effect here: weighted_by_key, train_config['momentum']." in line
     said.clear()
-    start(Compressed("qsgd", fraction_evaluate=0.0, deadline_seconds=30.0), grid, 1)
+    start(Compressed("qsgd", fraction_evaluate=0.5, deadline_seconds=30.0), grid, 1)
     assert said == []
+    start(
+        Compressed("qsgd", evaluate_metrics_aggr_fn=lambda records, key: MetricRecord(), deadline_seconds=30.0), grid, 1
+    )
+    (line,) = said
+    assert line.startswith("evaluate_metrics_aggr_fn: no node evaluates; give its learner `evaluate`")
 
 
 def test_without_flower_one_line_says_what_to_install() -> None:
@@ -157,6 +162,7 @@ def test_without_flower_one_line_says_what_to_install() -> None:
         (lambda: Compressed(resume=True), "needs `out`"),
         (lambda: Compressed(min_available_nodes=0), "at least 1"),
         (lambda: Compressed(fraction_train=0), "above 0"),
+        (lambda: Compressed(fraction_evaluate=2), "at most 1"),
         (lambda: AdaGQ("qsgd"), "use Compressed"),
     ],
 )

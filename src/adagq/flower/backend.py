@@ -11,14 +11,14 @@ next broadcast is encoded; evaluating the model stops the clock.
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from logging import WARNING
 from math import inf, nan
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, RecordDict
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore import log
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ from adagq.core.messages import Arrival, Incident, IncidentKind, Receipt, Report
 from adagq.core.vectors import FloatVector, Layout
 from adagq.flower.admission import Admission
 from adagq.flower.members import Member
-from adagq.flower.names import LAST, RUN
+from adagq.flower.names import CONFIG, EVALUATE, LAST, ROUND, RUN
+from adagq.flower.node_metrics import collect_metrics, metrics_in
 from adagq.flower.records import read, write
 from adagq.flower.status import Status
 from adagq.flower.storage import digest_of
@@ -76,8 +77,11 @@ class Nodes:
         self.layout = layout
         self.last_round = 0  # whose tasks say so, if it is known
         self.status = Status(None)
+        self.train_config: dict[str, Any] = {}  # for learners that take it
+        self.train_metrics: dict[int, MetricRecord] = {}  # of the clients whose updates arrived since it was cleared
+        self.introductions: dict[int, Mapping[str, Any]] = {}  # client -> what it said of itself
         self._evaluate = evaluate
-        self._mailbox = Mailbox(grid)
+        self._mailbox, self._evaluations = Mailbox(grid), Mailbox(grid)
         self._admission = Admission(Mailbox(grid), lambda: self._content(self._digest), self._met, wait_seconds)
         self._timing = Timing()
         self._present: dict[int, int] = {}  # client -> node
@@ -123,6 +127,21 @@ class Nodes:
         self.layout = layout or self.layout
         self._model = vector, buffers
         self._digest = digest_of(vector, buffers)
+
+    @property
+    def evaluating(self) -> frozenset[int]:
+        """Clients that are there and whose learners evaluate."""
+        return frozenset(client for client in self._present if self.introductions.get(client, {}).get("evaluates"))
+
+    def evaluate_on(self, syncs: Iterable[Sync], config: ConfigRecord, seconds: float) -> dict[int, MetricRecord]:
+        """Let clients evaluate the model that their syncs lead to; return the metrics of those who answer in time."""
+        return collect_metrics(
+            self._evaluations,
+            {self._present[sync.client]: sync for sync in syncs},
+            lambda sync: self._content(self._digest, sync, evaluate=config),
+            lambda sync: self._full(sync, self._model),
+            seconds,
+        )
 
     def under_way(self) -> frozenset[int]:
         return frozenset(posted.client for posted in self._posted.values())
@@ -221,7 +240,7 @@ class Nodes:
         """Whether there is time left for this message and its node is connected."""
         return self.now < posted.until and self._present.get(posted.client) in self._mailbox.nodes()
 
-    def _content(self, digest: str, *messages: Sync | Task) -> RecordDict:
+    def _content(self, digest: str, *messages: Sync | Task, evaluate: ConfigRecord | None = None) -> RecordDict:
         """Return the records of one node's message: its own, so that nothing leaks from one node to another."""
         run: dict[str, Any] = {"run": self.run, "digest": digest}
         if any(isinstance(message, Task) and message.round == self.last_round for message in messages):
@@ -229,6 +248,10 @@ class Nodes:
         content = RecordDict({RUN: ConfigRecord(run)})
         for message in messages:
             write(content, message)
+            if isinstance(message, Task) and self.train_config:
+                content[CONFIG] = ConfigRecord({**self.train_config, ROUND: message.round})
+        if evaluate is not None:
+            content[EVALUATE] = evaluate
         return content
 
     def _arrival(self, posted: _Posted, reply: Reply, said: Mapping[str, Any]) -> Arrival:
@@ -245,6 +268,7 @@ class Nodes:
         report = None if report is None else replace(report, client=client)
         update = None if update is None else replace(update, client=client)
         if update is not None:
+            self.train_metrics[client] = metrics_in(_content_of(reply), update.examples)
             self._receipts[client] = self._timing.receipt(update, reply.arrived_seconds - self._synced[client])
         self.status.note(self._round, client, self._name(client), "waiting")
         return Arrival(client, seconds, report, update)
@@ -265,6 +289,7 @@ class Nodes:
 
     def _met(self, member: Member, reply: Reply | None, problem: str) -> None:
         if reply is not None:
+            self.introductions[member.client] = said_by(reply)
             self._timing.meet(member.client, reply)
         else:
             self._unreachable.append(self._incident(member.client, "refused", problem))

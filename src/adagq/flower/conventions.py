@@ -1,12 +1,12 @@
 """Flower's conventions that a strategy of ours keeps, and one clear warning of those it does not.
 
-train_config    lr → learning rate, local-epochs → epochs of the method; nodes see no other key
-FedAvg's        fraction_train, min_train_nodes, min_available_nodes are kept; evaluation on nodes and functions that
-options         aggregate metrics are not: models are evaluated at the server by `evaluate_fn`
+train_config    lr → learning rate, local-epochs → epochs of the method; the rest goes to learners that take `config`
+FedAvg's        fractions and least numbers of nodes, functions that aggregate metrics are kept; the names of records
+options         are not: nobody but adagq reads its messages
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields, replace
 from logging import WARNING
 from typing import Any, Final
 
@@ -14,38 +14,39 @@ from flwr.app import ConfigRecord
 from flwr.supercore import log
 
 from adagq.core.errors import ConfigError
+from adagq.core.registry import suggestion
+from adagq.flower.names import ROUND, WEIGHT
 from adagq.methods.table import Method
+from adagq.rounds import Schedule
+from adagq.rounds.schedule import AUTO, exchanges_of
 
-FEDAVG_OPTIONS: Final = (
-    *("fraction_evaluate", "min_evaluate_nodes", "weighted_by_key", "arrayrecord_key", "configrecord_key"),
-    *("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"),
-)
+GIVEN: Final = ("seed", "min_clients")  # of the schedule: set by the strategy, not by the user's keywords
+EXCHANGE_SECONDS: Final = 1.0  # that Flower takes for an exchange at the least (`adagq bench flower`)
+USUAL: Final = {"weighted_by_key": WEIGHT, "arrayrecord_key": "arrays", "configrecord_key": "config"}
 RATE: Final = "lr"
 EPOCHS: Final = "local-epochs"
-FLOWERS_OWN: Final = "server-round"
 
 
 def without_meaning(options: Mapping[str, Any]) -> list[str]:
     """Return which of FedAvg's options are given and ask for something that is not done."""
-    return [name for name in FEDAVG_OPTIONS if options.get(name)]
+    return [name for name, usual in USUAL.items() if options.get(name, usual) != usual]
 
 
-def unused_keys(train_config: ConfigRecord | None, evaluate_config: ConfigRecord | None) -> list[str]:
-    """Return the settings of `start` that no node gets to see."""
-    known = (RATE, EPOCHS, FLOWERS_OWN)
-    unused = [f"train_config[{key!r}]" for key in train_config or {} if key not in known]
-    return unused + (["evaluate_config"] if evaluate_config else [])
+def config_for_nodes(train_config: ConfigRecord | None) -> dict[str, Any]:
+    """Return what of `train_config` goes to the nodes' learners; the rate and the epochs are in every task."""
+    return {key: value for key, value in (train_config or {}).items() if key not in (RATE, EPOCHS, ROUND)}
 
 
-def warn_of_unused(names: Iterable[str]) -> None:
-    """Say once what was given and has no effect."""
-    if given := ", ".join(names):
-        log(
-            WARNING,
-            "Without effect here: %s. Models are evaluated at the server by evaluate_fn; a node's learner gets its "
-            "settings from the run config (flwr run --run-config).",
-            given,
-        )
+def warn_of_unused(
+    names: Iterable[str], config: Mapping[str, Any], asks: str, introductions: Collection[Mapping[str, Any]]
+) -> None:
+    """Say once what was given and no node acts on; `asks` names what asks for evaluation on the nodes."""
+    takes_config, evaluates = (any(said.get(key) for said in introductions) for key in ("takes-config", "evaluates"))
+    unused = [*names, *(f"train_config[{key!r}]" for key in config if not takes_config)]
+    if given := ", ".join(unused):
+        log(WARNING, "Without effect here: %s. A learner whose `train` has a parameter `config` gets it.", given)
+    if asks and not evaluates:
+        log(WARNING, "%s: no node evaluates; give its learner `evaluate` (LoopLearner, ArrayLearner).", asks)
 
 
 def with_epochs(method: Method, train_config: ConfigRecord | None) -> Method:
@@ -56,3 +57,17 @@ def with_epochs(method: Method, train_config: ConfigRecord | None) -> Method:
     if not isinstance(epochs, int) or epochs < 1:
         raise ConfigError(f"train_config[{EPOCHS!r}] = {epochs!r}: must be a whole number of at least 1")
     return replace(method, epochs=epochs)
+
+
+def checked_schedule(schedule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `adagq.rounds.Schedule`; ConfigError now, not when the run starts, if one cannot be."""
+    known = [field.name for field in fields(Schedule) if field.name not in GIVEN]
+    for name in schedule:
+        if name not in known:
+            raise ConfigError(f"unknown option {name!r}: {suggestion(name, known)}")
+    exchanges = schedule.get("exchanges", 2)
+    if exchanges not in (1, 2, AUTO):
+        raise ConfigError(f"exchanges = {exchanges!r}: a round has 1 or 2, or {AUTO!r}")
+    given = {**schedule, "exchanges": exchanges_of(exchanges, EXCHANGE_SECONDS)}
+    Schedule(seed=0, **given)  # checks the values now, not when the run starts
+    return given

@@ -18,9 +18,17 @@ def metric_of(metrics: MetricRecord | None, name: str) -> float:
     """Return the metric of this name, or the first one that has it in its name; NaN if there is none."""
     if metrics is None:
         return math.nan
-    key = name if name in metrics else next((key for key in metrics if name[:4] in key.lower()), None)
+    short = "acc" if name == "accuracy" else name
+    key = name if name in metrics else next((key for key in metrics if short in key.lower()), None)
     value = metrics[key] if key is not None else math.nan
     return float(value) if isinstance(value, int | float) else math.nan
+
+
+def fill_in(row: dict[str, Any], metrics: MetricRecord) -> None:
+    """Take accuracy and loss from the nodes' evaluation where the server did not evaluate."""
+    for name in ("accuracy", "loss"):
+        if row[name] is None and math.isfinite(value := metric_of(metrics, name)):
+            row[name] = value
 
 
 def metrics_of(row: Row) -> MetricRecord:

@@ -9,20 +9,21 @@ import os
 import time
 import traceback
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
-from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 
 from adagq.client.learner import Learner
-from adagq.client.replica import receive
+from adagq.client.replica import Replica, receive
 from adagq.client.work import probe, work
-from adagq.core.errors import NonFiniteError, PayloadError
+from adagq.core.errors import DataError, NonFiniteError, PayloadError
 from adagq.core.messages import Sync, Task
 from adagq.core.vectors import FloatVector, Layout
 from adagq.flower.layouts import layout_digest, layout_text
 from adagq.flower.named_learner import Make
-from adagq.flower.names import NODE, RUN
+from adagq.flower.names import CONFIG, EVALUATE, METRICS, NODE, RUN, WEIGHT
 from adagq.flower.records import holds, read, write
 from adagq.flower.storage import Storage, digest_of
 
@@ -78,6 +79,8 @@ def _introduction(context: Context, learner: "_Timed") -> dict[str, Any]:
         "tensors": layout_text(learner.layout),
         "elements": learner.layout.elements,
         "examples": learner.examples,
+        "evaluates": callable(getattr(learner.learner, "evaluate", None)),
+        "takes-config": bool(getattr(learner.learner, "takes_config", False)),
     }
     if "partition-id" in config:
         said["partition-id"] = int(config["partition-id"])
@@ -92,6 +95,7 @@ def _serve(asked: RecordDict, reply: RecordDict, learner: "_Timed", storage: Sto
     begun = time.perf_counter()
     replica = storage.replica()
     node: dict[str, Any] = {"version": -1}
+    _configure(asked, learner.learner)
     if holds(asked, Sync):
         sync = read(asked, Sync)
         try:
@@ -100,6 +104,9 @@ def _serve(asked: RecordDict, reply: RecordDict, learner: "_Timed", storage: Sto
             return node | {"stale": str(error)}
         if digest_of(replica.vector, replica.buffers) != digest:
             return node | {"stale": f"version {replica.version} here is another model's"}
+        if EVALUATE in asked:
+            reply[METRICS] = _evaluated(learner, replica)
+            return node | {"version": replica.version}
         storage.keep(replica)
         node["receive-seconds"] = time.perf_counter() - begun
         begun = time.perf_counter()
@@ -118,9 +125,35 @@ def _serve(asked: RecordDict, reply: RecordDict, learner: "_Timed", storage: Sto
             return node | {"diverged": f"training left numbers that are not finite: {error}"}
         storage.keep_state(task.round, state)
         write(reply, update)
+        reply[METRICS] = _trained(learner, update.train_loss)
         node["train-seconds"] = learner.train_seconds
         node["encode-seconds"] = time.perf_counter() - begun - learner.train_seconds
     return node
+
+
+def _configure(asked: RecordDict, learner: Learner) -> None:
+    """Hand the server's settings to a learner that takes them."""
+    config = asked.get(EVALUATE if EVALUATE in asked else CONFIG)
+    configure = getattr(learner, "configure", None)
+    if isinstance(config, ConfigRecord) and configure is not None:
+        configure(dict(config))
+
+
+def _evaluated(learner: "_Timed", replica: Replica) -> MetricRecord:
+    """Return the metrics of a model on this node's samples; the replica on disk stays as it is."""
+    evaluate = getattr(learner.learner, "evaluate", None)
+    if evaluate is None:
+        raise DataError("this node's learner has no `evaluate`")
+    learner.load(replica.vector, replica.buffers)
+    metrics = dict(evaluate())
+    return MetricRecord({**metrics, WEIGHT: int(metrics.get(WEIGHT, learner.held_out or learner.examples))})
+
+
+def _trained(learner: "_Timed", train_loss: float) -> MetricRecord:
+    """Return the metrics of a training, as Flower's own apps name them."""
+    metrics = {name: float(value) for name, value in getattr(learner.learner, "train_metrics", {}).items()}
+    loss = {"train_loss": train_loss} if isfinite(train_loss) else {}
+    return MetricRecord({**loss, **metrics, WEIGHT: learner.examples})
 
 
 @dataclass

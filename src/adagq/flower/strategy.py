@@ -8,43 +8,47 @@ import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from logging import INFO
 from pathlib import Path
 from typing import Any, Final
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Result
 from flwr.supercore import log
 
 from adagq.core.errors import ConfigError
-from adagq.core.registry import suggestion
 from adagq.core.vectors import FloatVector
 from adagq.experiments.pausing import wait_while_paused
 from adagq.experiments.run_directory import RunDirectory
 from adagq.flower.arrays import Arrays
 from adagq.flower.backend import Nodes
-from adagq.flower.conventions import FEDAVG_OPTIONS, unused_keys, warn_of_unused, with_epochs, without_meaning
+from adagq.flower.conventions import (
+    USUAL,
+    checked_schedule,
+    config_for_nodes,
+    warn_of_unused,
+    with_epochs,
+    without_meaning,
+)
+from adagq.flower.evaluation import Aggregate, NodeMetrics
 from adagq.flower.exchange_log import append_exchanges, cut_exchanges
-from adagq.flower.metrics import log_round, metric_of, metrics_of
+from adagq.flower.metrics import fill_in, log_round, metric_of, metrics_of
+from adagq.flower.own_rounds import OwnRounds
 from adagq.flower.status import Status
 from adagq.methods.table import Method, method_of
 from adagq.rounds import Goal, RoundResult, Schedule, State, drive
-from adagq.rounds.schedule import AUTO, exchanges_of
 from adagq.server.optimizers import optimizer_of
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Row = Mapping[str, Any]
-GIVEN: Final = ("seed", "min_clients")  # of the schedule: set here, not by the user's keywords
-EXCHANGE_SECONDS: Final = 1.0  # that Flower takes for an exchange at the least (`adagq bench flower`)
-
 DEADLINE_FACTOR: Final = 3.0  # polling and process starts alone vary by seconds
 CLOCK: Final = {"clock": "measured"}  # in every row: its seconds are no virtual clock's
 
 
-class Compressed(Strategy):
+class Compressed(OwnRounds):
     """Any method of adagq's table: `Compressed("qsgd")`.
 
     Parameters
@@ -57,6 +61,12 @@ class Compressed(Strategy):
         Nodes that train in a round, at least.
     min_available_nodes : int (default: 2)
         A round begins when so many nodes are there.
+    fraction_evaluate : float (default: 1.0)
+        Share of the nodes that evaluate each round's model, of those whose learners have `evaluate`; 0: none does.
+    min_evaluate_nodes : int (default: 2)
+        Nodes that evaluate a round's model, at least, if so many are there.
+    train_metrics_aggr_fn, evaluate_metrics_aggr_fn : Callable[[list[RecordDict], str], MetricRecord], optional
+        Make one record of the nodes' metrics, as in Flower's FedAvg; by default means weighted by "num-examples".
     seed : int (default: 0)
         All randomness of the run comes from it.
     buffers : Iterable[str], optional
@@ -88,6 +98,10 @@ class Compressed(Strategy):
         fraction_train: float = 1.0,
         min_train_nodes: int = 1,
         min_available_nodes: int = 2,
+        fraction_evaluate: float = 1.0,
+        min_evaluate_nodes: int = 2,
+        train_metrics_aggr_fn: Aggregate | None = None,
+        evaluate_metrics_aggr_fn: Aggregate | None = None,
         seed: int = 0,
         buffers: Iterable[str] | None = None,
         out: Path | str | None = None,
@@ -102,6 +116,10 @@ class Compressed(Strategy):
         self.fraction_train = fraction_train
         self.min_train_nodes = min_train_nodes
         self.min_available_nodes = min_available_nodes
+        self.fraction_evaluate = fraction_evaluate
+        self.min_evaluate_nodes = min_evaluate_nodes
+        self.train_metrics_aggr_fn = train_metrics_aggr_fn
+        self.evaluate_metrics_aggr_fn = evaluate_metrics_aggr_fn
         self.seed = seed
         self.buffers = None if buffers is None else tuple(buffers)
         self.out = None if out is None else Path(out)
@@ -109,9 +127,11 @@ class Compressed(Strategy):
         self.until = until
         self._config = config
         self._unused = without_meaning(schedule)
-        self._schedule = _checked({name: value for name, value in schedule.items() if name not in FEDAVG_OPTIONS})
+        self._schedule = checked_schedule({name: value for name, value in schedule.items() if name not in USUAL})
         if not 0 < fraction_train <= 1:
             raise ConfigError(f"fraction_train = {fraction_train}: must be above 0 and at most 1")
+        if not 0 <= fraction_evaluate <= 1:
+            raise ConfigError(f"fraction_evaluate = {fraction_evaluate}: must be at least 0 and at most 1")
         if min_available_nodes < 1:
             raise ConfigError(f"min_available_nodes = {min_available_nodes}: must be at least 1")
         if resume and out is None:
@@ -137,10 +157,10 @@ class Compressed(Strategy):
     ) -> Result:
         """Run rounds as Flower's own strategies do; the result holds the final arrays and every round's metrics.
 
-        `evaluate_fn` is called with every round's model; its "accuracy" and "loss" go into the rows. `evaluate_config`
-        has no use: models are evaluated at the server, nodes report losses on their held-out samples.
+        `evaluate_fn` is called with the first model and every round's; its "accuracy" and "loss" go into the rows.
+        Without it those of the nodes' evaluations do. `evaluate_config`, and of `train_config` what is neither `lr` nor
+        `local-epochs`, goes to learners that take it.
         """
-        warn_of_unused([*self._unused, *unused_keys(train_config, evaluate_config)])
         self.method = with_epochs(self.method, train_config)
         log(INFO, "Starting %s strategy:", type(self).__name__)
         self.summary()
@@ -159,6 +179,16 @@ class Compressed(Strategy):
         nodes = Nodes(grid, arrays.layout, arrays.initial, uuid.uuid4().hex, evaluate)
         nodes.last_round = num_rounds
         nodes.status = Status(self.out)
+        nodes.train_config = config_for_nodes(train_config)
+        measured = NodeMetrics(
+            self.fraction_evaluate,
+            self.min_evaluate_nodes,
+            self.seed,
+            float(timeout),
+            dict(evaluate_config or {}),
+            self.train_metrics_aggr_fn,
+            self.evaluate_metrics_aggr_fn,
+        )
         schedule = self._scheduled(timeout, train_config)
         text = self._config if self._config is not None else self._settings(schedule, num_rounds)
         directory = nullcontext() if self.out is None else RunDirectory(self.out, text, self.resume)
@@ -166,9 +196,12 @@ class Compressed(Strategy):
             arrays.flatten_as(nodes.agree(schedule.min_clients))
             schedule = self._sampled(schedule, len(nodes.clients(1, schedule.min_clients)))
             nodes.adopt(*arrays.initial, arrays.layout)
+            warn_of_unused(self._unused, nodes.train_config, measured.asks, nodes.introductions.values())
             state = files.restore(self.method, self.seed, nodes) if files is not None else None
             past: list[Row] = files.past(self.method, self.seed) if files is not None else []
             begun = len(past)
+            if evaluate_fn is not None and not begun and (first := evaluate_fn(0, initial_arrays)) is not None:
+                result.evaluate_metrics_serverapp[0] = first
             if state is not None:
                 nodes.adopt(state.model.vector, state.model.buffers)
                 cut_exchanges(self.out, state.round)
@@ -176,11 +209,16 @@ class Compressed(Strategy):
 
             def observe(one: RoundResult) -> None:
                 one.row.update(CLOCK)
+                trained = measured.trained(nodes)
+                evaluated = measured.evaluated(nodes, one.state)
+                if evaluated is not None:
+                    result.evaluate_metrics_clientapp[one.row["round"]] = evaluated
+                    fill_in(one.row, evaluated)
                 if files is not None:
                     files.append(one, nodes)
                     append_exchanges(self.out, one.row, nodes.exchanges)
                 log_round(one, num_rounds)
-                result.train_metrics_clientapp[one.row["round"]] = metrics_of(one.row)
+                result.train_metrics_clientapp[one.row["round"]] = MetricRecord({**metrics_of(one.row), **trained})
 
             try:
                 state = self._drive(nodes, schedule, num_rounds, state, past, observe) or state
@@ -239,27 +277,6 @@ class Compressed(Strategy):
         training = {"learning_rate": schedule.learning_rate, "decay": schedule.decay, "max_rounds": num_rounds}
         return tomli_w.dumps({"seed": self.seed, "method": self.method.name, "training": training})
 
-    # Flower's own loop is not used. Only a strategy that wraps this one calls these steps, such as Flower's for
-    # differential privacy: they clip and add noise to whole models, which never travel here.
-
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        raise _not_wrapped()
-
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        raise _not_wrapped()
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        raise _not_wrapped()
-
-    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        raise _not_wrapped()
-
 
 class AdaGQ(Compressed):
     """Adaptive quantization for unequal links.
@@ -279,23 +296,3 @@ class AdaGQ(Compressed):
         if not method.startswith("adagq"):
             raise ConfigError(f"method = {method!r}: AdaGQ runs adagq and adagq-fit; use Compressed for {method}")
         super().__init__(method, **options)
-
-
-def _checked(schedule: Mapping[str, Any]) -> dict[str, Any]:
-    known = [field.name for field in fields(Schedule) if field.name not in GIVEN]
-    for name in schedule:
-        if name not in known:
-            raise ConfigError(f"unknown option {name!r}: {suggestion(name, known)}")
-    exchanges = schedule.get("exchanges", 2)
-    if exchanges not in (1, 2, AUTO):
-        raise ConfigError(f"exchanges = {exchanges!r}: a round has 1 or 2, or {AUTO!r}")
-    given = {**schedule, "exchanges": exchanges_of(exchanges, EXCHANGE_SECONDS)}
-    Schedule(seed=0, **given)  # checks the values now, not when the run starts
-    return given
-
-
-def _not_wrapped() -> ConfigError:
-    return ConfigError(
-        "adagq's strategies run their own rounds on compressed updates and cannot be wrapped by another strategy: "
-        "Flower's differential privacy would have no effect; nothing was trained"
-    )

@@ -1,7 +1,8 @@
 """Learning with torch, behind `client.Learner` and `client.Population`.
 
     from adagq.learners import LearningTask                        # a task in plain fields; build() a population
-    from adagq.learners import TorchLearner, TorchPopulation   # your own modules and data
+    from adagq.learners import TorchLearner, TorchPopulation       # your own modules and data
+    from adagq.learners import LoopLearner, ArrayLearner           # your own training loop, on torch or on arrays
 
 Torch takes seconds to import, so it is imported when the first of its names is used.
 """
@@ -13,6 +14,7 @@ from adagq.core.lazy import lazy_names
 from adagq.learners.task import LearningTask
 
 if TYPE_CHECKING:
+    from adagq.learners.array_learner import ArrayLearner, ArrayPopulation
     from adagq.learners.flat import FlatModule
     from adagq.learners.loop_learner import LoopLearner
     from adagq.learners.models import MODELS, ModelOptions
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MODELS",
+    "ArrayLearner",
+    "ArrayPopulation",
     "FlatModule",
     "LearningTask",
     "LoopLearner",
@@ -36,6 +40,8 @@ _load = lazy_names(
     __name__,
     {
         "MODELS": "models",
+        "ArrayLearner": "array_learner",
+        "ArrayPopulation": "array_learner",
         "FlatModule": "flat",
         "LoopLearner": "loop_learner",
         "ModelOptions": "models",
@@ -48,6 +54,6 @@ _load = lazy_names(
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in __all__ and not name.startswith("Array"):
         need("torch", "torch")
     return _load(name)

@@ -62,6 +62,7 @@ class TorchLearner:
             raise ConfigError(f"batch_size: {batch_size} is below 1")
         self.batch_size, self.momentum, self.weight_decay = batch_size, momentum, weight_decay
         self._loss = loss
+        self.evaluate = None if held_out is None else self._evaluated
 
     @property
     def layout(self) -> Layout:
@@ -111,6 +112,12 @@ class TorchLearner:
         if self._held_out is None or not len(self._held_out):
             raise DataError("this client has no held-out samples to evaluate a loss on")
         return evaluate(self.model, self._held_out, self._loss)[1]
+
+    def _evaluated(self) -> dict[str, float]:
+        """Return accuracy and loss on the held-out samples."""
+        assert self._held_out is not None
+        accuracy, loss = evaluate(self.model, self._held_out, self._loss)
+        return {"eval_acc": accuracy, "eval_loss": loss}
 
 
 def evaluate(model: FlatModule, samples: Samples, loss: Loss = cross_entropy) -> tuple[float, float]:

@@ -74,6 +74,7 @@ def _train(run: Mapping[str, Any], grid: Any) -> None:
     strategy = Compressed(
         config.row(config.method),
         min_available_nodes=config.task.clients,
+        fraction_evaluate=0.0,  # the server does, on the common test set
         seed=config.seed,
         buffers=(),
         out=str(run["out"]),
