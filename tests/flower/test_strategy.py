@@ -108,7 +108,7 @@ def test_what_nodes_do_is_written_down_while_the_run_goes_on(grid: LoopbackGrid,
     grid.spoil[1003] = look
     start(Compressed("qsgd", out=out, min_available_nodes=4, deadline_seconds=30.0), grid, 2)
     assert [status["round"] for status in seen] == [1, 2]
-    assert seen[-1]["nodes"]["3"]["state"] == "working"
+    assert seen[-1]["nodes"]["3"]["state"] == "computing"
     assert seen[-1]["nodes"]["3"]["name"] == "partition-3"
     assert not (out / "status.json").exists()
 

@@ -63,11 +63,15 @@ class Browser:
 
     def open(self, page: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Open a file in a window of this size and wait until its figures are drawn."""
+        self.visit(page.resolve().as_uri(), width, height, dark)
+
+    def visit(self, address: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open an address in a window of this size and wait until its figures are drawn."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.devtools("Emulation.setDeviceMetricsOverride", metrics)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.devtools("Emulation.setEmulatedMedia", {"features": scheme})
-        self._call("POST", "/url", {"url": page.resolve().as_uri()})
+        self._call("POST", "/url", {"url": address})
         deadline = time.monotonic() + 20
         while self.run("return document.documentElement.dataset.drawn") != "yes":
             assert time.monotonic() < deadline, f"the page was never drawn: {self.console()}"

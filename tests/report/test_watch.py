@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from adagq.core.errors import CheckpointError
+from adagq.report.progress import TAIL_BYTES
 from adagq.report.units import bytes_text, percent, seconds_text
-from adagq.report.watch import TAIL_BYTES, view
+from adagq.report.watch import view
 
 
 def shown(run_dir: Path) -> str:
@@ -46,7 +47,7 @@ def test_a_round_under_way_says_who_works_waits_and_is_lost(tmp_path: Path) -> N
     write(tmp_path / "ledger.jsonl", [line(2, 9, "qsgd"), line(2, 0), line(2, 1)])
     incident = {"method": "adagq-fit", "seed": 0, "round": 2, "client": 2, "kind": "lost", "reason": "error 5: gone"}
     write(tmp_path / "incidents.jsonl", [incident])
-    states = {"0": "working", "1": "waiting", "2": "lost"}
+    states = {"0": "computing", "1": "waiting", "2": "lost", "3": "sending"}
     nodes = {
         client: {"name": f"site-{client}", "state": state, "since": time.time() - 5} for client, state in states.items()
     }

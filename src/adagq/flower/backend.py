@@ -81,7 +81,7 @@ class Nodes:
         self.train_metrics: dict[int, MetricRecord] = {}  # of the clients whose updates arrived since it was cleared
         self.introductions: dict[int, Mapping[str, Any]] = {}  # client -> what it said of itself
         self._evaluate = evaluate
-        self._mailbox, self._evaluations = Mailbox(grid), Mailbox(grid)
+        self._mailbox, self._evaluations = Mailbox(grid, self._sending), Mailbox(grid)
         self._admission = Admission(Mailbox(grid), lambda: self._content(self._digest), self._met, wait_seconds)
         self._timing = Timing()
         self._present: dict[int, int] = {}  # client -> node
@@ -232,9 +232,15 @@ class Nodes:
             return
         messages = [message for message in (posted.sync, posted.task) if message is not None]
         seconds = posted.until + self._timing.usual_seconds(posted.phase) - self.now
-        self.status.note(self._round, posted.client, self._name(posted.client), "working")
+        self.status.note(self._round, posted.client, self._name(posted.client), "computing")
         ticket = self._mailbox.send(node, self._content(posted.digest, *messages), str(self._round), seconds)
         self._posted[ticket] = posted
+
+    def _sending(self, ticket: int) -> None:
+        """Note, from the thread that pulls it, that a reply has begun to arrive."""
+        posted = self._posted.get(ticket)
+        if posted is not None:
+            self.status.note(self._round, posted.client, self._name(posted.client), "sending")
 
     def _can_be_asked(self, posted: _Posted) -> bool:
         """Whether there is time left for this message and its node is connected."""

@@ -6,6 +6,7 @@ only. On a release where that is elsewhere they change nothing and return False.
 """
 
 import inspect
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 FIRST_LOOK_SECONDS: Final = 0.05
 LOOK_SECONDS: Final = 0.25  # between two looks for chunks
+_listener = threading.local()
 
 
 def look_for_chunks_often(module: str) -> bool:
@@ -25,9 +27,21 @@ def look_for_chunks_often(module: str) -> bool:
         return True
     if found is None or pull is None or "initial_backoff" not in inspect.signature(pull).parameters:
         return False
-    often = partial(pull, initial_backoff=FIRST_LOOK_SECONDS, backoff_cap=LOOK_SECONDS, max_tries_per_object=None)
+    often = partial(
+        _announced, pull, initial_backoff=FIRST_LOOK_SECONDS, backoff_cap=LOOK_SECONDS, max_tries_per_object=None
+    )
     vars(found)["pull_objects"] = often
     return True
+
+
+def when_a_reply_begins(call: Callable[[], object]) -> None:
+    """Let `call` be called whenever this thread begins to pull the chunks of a reply: its node is sending."""
+    _listener.call = call
+
+
+def _announced(pull: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    getattr(_listener, "call", lambda: None)()
+    return pull(*arguments, **options)
 
 
 def shorten_sleeps(module: str, longest_seconds: float) -> bool:

@@ -1,12 +1,14 @@
 """status.json: what each node does now, beside the files of a run that are written when a round closes.
 
-    {"round": 3, "at": 1700000000.0, "nodes": {"0": {"name": "partition-0", "state": "working", "since": …}, …}}
+    {"round": 3, "at": 1700000000.0, "nodes": {"0": {"name": "partition-0", "state": "computing", "since": …}, …}}
 
-`working` from the second a node is asked until its answer is there (the server cannot tell training from sending),
-`waiting` after it, else the kind of its incident. `adagq watch` reads it; it goes with the end of the run.
+`computing` from the second a node is asked (what it downloads and Flower's start of its process are in it), `sending`
+from the first chunk of its answer, `waiting` when all of it is there, else the kind of its incident. `adagq watch`
+reads it; it goes with the end of the run.
 """
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -22,14 +24,16 @@ class Status:
     def __init__(self, run_dir: Path | None) -> None:
         self._path = None if run_dir is None else run_dir / STATUS
         self._nodes: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
 
     def note(self, round: int, client: int, name: str, state: str) -> None:
         """Note what a node does from now on."""
-        self._nodes[str(client)] = {"name": name, "state": state, "since": time.time()}
-        if self._path is not None and self._path.parent.is_dir():
-            text = json.dumps({"round": round, "at": time.time(), "nodes": self._nodes})
-            draft_of(self._path).write_text(text, "utf-8")
-            draft_of(self._path).replace(self._path)
+        with self._lock:
+            self._nodes[str(client)] = {"name": name, "state": state, "since": time.time()}
+            if self._path is not None and self._path.parent.is_dir():
+                text = json.dumps({"round": round, "at": time.time(), "nodes": self._nodes})
+                draft_of(self._path).write_text(text, "utf-8")
+                draft_of(self._path).replace(self._path)
 
     def remove(self) -> None:
         if self._path is not None:

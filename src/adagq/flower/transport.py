@@ -9,6 +9,7 @@ itself as their sender.
 import queue
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -18,7 +19,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from adagq.flower.names import ACTION
-from adagq.flower.polling import look_for_chunks_often
+from adagq.flower.polling import look_for_chunks_often, when_a_reply_begins
 
 LOOK_SECONDS: Final = 0.1  # between two looks for a reply …
 LOOK_SECONDS_PER_NODE: Final = 0.02  # … and more where many nodes are asked at once
@@ -45,10 +46,14 @@ class Reply:
 
 
 class Mailbox:
-    """Messages under way over one grid, and their replies in order of arrival."""
+    """Messages under way over one grid, and their replies in order of arrival.
 
-    def __init__(self, grid: Grid) -> None:
+    `sending` is called, in another thread, with the ticket of a message whose reply has begun to arrive.
+    """
+
+    def __init__(self, grid: Grid, sending: Callable[[int], object] = lambda ticket: None) -> None:
         self._grid = grid
+        self._sending = sending
         self._replies: queue.Queue[Reply] = queue.Queue()
         self._waiting: dict[int, tuple[int, threading.Event]] = {}  # ticket -> node, whether it was forgotten
         self._tickets = 0
@@ -100,6 +105,7 @@ class Mailbox:
             waiting[1].set()
 
     def _wait_for(self, message_id: str, answer: "partial[Reply]", forgotten: threading.Event) -> None:
+        when_a_reply_begins(partial(self._sending, answer.keywords["ticket"]))
         while not forgotten.wait(LOOK_SECONDS + LOOK_SECONDS_PER_NODE * len(self._waiting)):
             looked = time.perf_counter()
             try:

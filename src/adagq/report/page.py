@@ -7,6 +7,7 @@ content security policy forbids every request, so what the page shows is what th
 import json
 import re
 from collections.abc import Callable, Iterable
+from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +26,7 @@ from adagq.report.table import fastest_method, sheet
 from adagq.report.units import bytes_text, digits, percent, pick_seconds, scale_note, seconds_text, time_word
 
 SCRIPTS = ("draw.js", "curves.js", "bars.js", "panels.js", "main.js")
+LIVE = "live.js"
 # cividis: even in lightness, the same for people with and without colour-vision deficiencies
 SHADES = [
     *("#00224e", "#123570", "#3b496c", "#575d6d", "#707173"),
@@ -32,37 +34,52 @@ SHADES = [
 ]
 
 
-def render(run: Run, summary: Summary) -> str:
-    """The whole page as text."""
+def environment() -> jinja2.Environment:
+    """Return what renders the templates of this folder."""
     loader = jinja2.PackageLoader("adagq.report", ".")
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["tied"] = _tied
+    made = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters["tied"] = _tied
+    return made
+
+
+def source(name: str) -> str:
+    """Return the text of a style sheet or script of this folder."""
+    return (files("adagq.report") / name).read_text("utf-8")
+
+
+def render(run: Run, summary: Summary, now: str = "") -> str:
+    """The whole page as text; `now` is the section of a page that is kept fresh (`live`)."""
     facts = summary["run"]
-    source = loader.get_source
-    return environment.get_template("page.html.j2").render(
-        headline=headline(summary),
-        runner_up=runner_up(summary),
-        tiles=_tiles(summary),
-        facts=facts,
-        scale_note=scale_note(facts["payload_scale"]),
-        time=time_word(facts["clock"]),
-        target=percent(facts["target"]),
-        sheet=sheet(summary),
-        exports=[
-            ("CSV", "table.csv", _data_address("text/csv", table_csv(summary))),
-            ("LaTeX", "table.tex", _data_address("application/x-tex", table_tex(summary))),
-        ],
-        fastest=fastest_method(summary),
-        methods=inks(summary["methods"]),
-        phases=PHASE_INKS,
-        has_ledger=bool(run.ledger),
-        failures=incident_counts(run.rows),
-        suspects=client_incidents(run.directory),
-        config=run.config_text,
-        command=_command(summary),
-        style=source(environment, "page.css")[0],
-        script="\n".join(source(environment, name)[0] for name in SCRIPTS),
-        data=_script_json(_data(run, summary)),
+    scripts = (*SCRIPTS, LIVE) if now else SCRIPTS
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            now=Markup(now),
+            headline=headline(summary),
+            runner_up=runner_up(summary),
+            tiles=_tiles(summary),
+            facts=facts,
+            scale_note=scale_note(facts["payload_scale"]),
+            time=time_word(facts["clock"]),
+            target=percent(facts["target"]),
+            sheet=sheet(summary),
+            exports=[
+                ("CSV", "table.csv", _data_address("text/csv", table_csv(summary))),
+                ("LaTeX", "table.tex", _data_address("application/x-tex", table_tex(summary))),
+            ],
+            fastest=fastest_method(summary),
+            methods=inks(summary["methods"]),
+            phases=PHASE_INKS,
+            has_ledger=bool(run.ledger),
+            failures=incident_counts(run.rows),
+            suspects=client_incidents(run.directory),
+            config=run.config_text,
+            command=_command(summary),
+            style=source("page.css"),
+            script="\n".join(map(source, scripts)),
+            data=_script_json(_data(run, summary)),
+        )
     )
 
 
