@@ -47,3 +47,21 @@ def local(
     steps = run(resolved, out, tls=tls, resume=resume, logs=logs)
     follow(steps, 1, resolved.training.max_rounds, f"--resume --out {out}")
     show_report(out)
+
+
+@deploy.command("keys")
+def keys(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the files; only its owner may read it.")],
+    host: Annotated[list[str], typer.Option(help="Name or address by which nodes reach the SuperLink; repeatable.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Key pairs to make.")] = 3,
+    days: Annotated[int, typer.Option(min=1, help="That the certificates are valid.")] = 365,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Of the SuperLink.")] = 8000,
+) -> None:
+    """Make all that a federation on several machines needs for TLS and node authentication."""
+    from adagq.core.extras import need
+
+    need("flwr", "flower")
+    from adagq.flower.local.keys import make_keys
+
+    for line in make_keys(folder, host, nodes, days, port):
+        typer.echo(line)

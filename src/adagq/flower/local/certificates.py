@@ -1,7 +1,7 @@
 """What TLS and node authentication need: an authority, the SuperLink's certificate, a key pair for every node.
 
-For trying out a federation, and for tests. On several machines an authority of your own takes this one's place:
-docs/deployment.md.
+`adagq deploy keys` makes them for several machines, `deploy local --tls` for one. The authority's own key is not kept:
+nobody can sign with it later, and new certificates come with a new authority.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Certificates:
     def authority(self) -> Path:
         return self.folder / "ca.crt"
 
-    def create(self, host: str) -> None:
-        """Make an authority and a certificate for `host`."""
+    def create(self, *hosts: str, days: int = VALID_DAYS) -> None:
+        """Make an authority and a certificate for these names or addresses of the SuperLink."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -45,10 +45,10 @@ class Certificates:
                 .public_key(key.public_key())
                 .serial_number(x509.random_serial_number())
                 .not_valid_before(now - timedelta(hours=1))
-                .not_valid_after(now + timedelta(days=VALID_DAYS))
+                .not_valid_after(now + timedelta(days=days))
             )
 
-        issuer = name("adagq local authority")
+        issuer = name("adagq authority")
         authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
         usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
         signed = (
@@ -60,10 +60,8 @@ class Certificates:
         )
         _write(self.authority, _pem(signed))
         signed = (
-            certificate(name(host), server)
-            .add_extension(
-                x509.SubjectAlternativeName([x509.IPAddress(ip_address(host)), x509.DNSName("localhost")]), False
-            )
+            certificate(name(hosts[0]), server)
+            .add_extension(x509.SubjectAlternativeName(_names([*hosts, "localhost"])), False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
             .sign(authority, hashes.SHA384())
@@ -92,6 +90,19 @@ class Certificates:
     def supernode_flags(self, number: int) -> list[str]:
         key = self.node_key(number)
         return ["--root-certificates", str(self.authority), "--auth-supernode-private-key", str(key)]
+
+
+def _names(hosts: list[str]) -> list[Any]:
+    """Return hosts as a certificate holds them: addresses as addresses, names as names."""
+    from cryptography import x509
+
+    names: list[Any] = []
+    for host in dict.fromkeys(hosts):
+        try:
+            names.append(x509.IPAddress(ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
+    return names
 
 
 def _pem(certificate: Any) -> bytes:
