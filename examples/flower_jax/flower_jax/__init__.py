@@ -1,0 +1,1 @@
+"""A JAX model on Flower, with updates that fit the nodes' links."""

@@ -1,0 +1,23 @@
+"""The server's side: a Flower ServerApp with adagq's strategy; nodes evaluate each round's model."""
+
+from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.serverapp import Grid, ServerApp
+
+from adagq.flower import AdaGQ
+from adagq.learners import travelling_state
+from flower_lora.learner import build
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    strategy = AdaGQ(min_available_nodes=int(config["min-nodes"]))
+    result = strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(travelling_state(build())),  # what is trained: adapters and classifier
+        num_rounds=int(config["num-server-rounds"]),
+        train_config=ConfigRecord({"lr": float(config["learning-rate"])}),
+    )
+    print(result.evaluate_metrics_clientapp)

@@ -1,0 +1,1 @@
+"""A scikit-learn classifier on Flower, with updates that fit the nodes' links."""
