@@ -92,7 +92,8 @@ def test_a_cell_under_way_is_read_at_the_milestone_that_most_have_reached(whole:
     assert set(cell.summary["methods"]) == set(METHODS)
     at_once = read_cell("a", tmp_path)  # without milestones only who is at its end counts
     assert at_once.record("topk") is None
-    qsgd, topk = read_progress("a", tmp_path, MILESTONES)
+    qsgd, topk, ideal = read_progress("a", tmp_path, MILESTONES)
+    assert ideal.so_far == "not begun"
     assert [reached.target for reached in qsgd.reached] == [*MILESTONES, 0.7]
     assert topk.reached[0].rounds == first["topk"]
     assert topk.reached[-1].text == "not yet"

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from adagq.core.atomic import replacing
 from adagq.core.errors import ConfigError
-from adagq.paper.cells import Cell, Milestones, read_cells
+from adagq.paper.cells import NOT_RUN, Cell, Milestones, read_cells
 from adagq.paper.claims import check_claims
 from adagq.paper.findings import Finding, claim_lines, claims_table, findings_json
 from adagq.paper.milestones import Progress, progress_json, progress_lines, progress_table, read_progress
@@ -128,6 +128,12 @@ def _entries(cells: Mapping[str, Cell], numbers: Numbers) -> list[dict[str, Any]
     return table_entries(cells, numbers.get("cells", {}))
 
 
+def _shown(exhibit: Exhibit, cells: Mapping[str, Cell], numbers: Numbers) -> list[dict[str, Any]]:
+    """Return the entries of the page; where runs take turns, what has not run stands in the table of milestones."""
+    entries = _entries(cells, numbers)
+    return [entry for entry in entries if entry["cell"] not in exhibit.milestones or entry["status"] != NOT_RUN]
+
+
 def _page(
     exhibit: Exhibit,
     cells: Mapping[str, Cell],
@@ -143,7 +149,7 @@ def _page(
     if exhibit.kind != "table":
         lines += [f"![{exhibit.title}]({exhibit.name}.svg)", ""]
     if exhibit.kind != "norms_and_accuracy":  # whose runs have no target to reach
-        lines += [*table_lines(_entries(cells, numbers), exhibit.varies), "", LEGEND, ""]
+        lines += [*table_lines(_shown(exhibit, cells, numbers), exhibit.varies), "", LEGEND, ""]
     lines += ["What was run:", "", *cell_notes(cells, targets), *progress_lines(progress), *claim_lines(findings)]
     return "\n".join(lines) + "\n"
 

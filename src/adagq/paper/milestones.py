@@ -47,11 +47,13 @@ class Progress:
 
     @property
     def so_far(self) -> str:
+        if not self.rounds:
+            return "not begun"
         return f"{percent(self.best_accuracy)} after {', '.join(map(str, self.rounds))}"
 
 
 def read_progress(key: str, directory: Path, milestones: Sequence[float]) -> list[Progress]:
-    """Return the methods that have begun, in the order of the settings."""
+    """Return all methods of a cell, in the order of the settings."""
     cells = read_targets(key, directory, milestones)
     runs = by_seed(read_lines(directory / ROWS))
     methods = next(iter(cells.values())).methods if cells else ()
@@ -59,12 +61,11 @@ def read_progress(key: str, directory: Path, milestones: Sequence[float]) -> lis
         Progress(
             key,
             method,
-            tuple(len(rows) for rows in runs[method].values()),
-            max(row["accuracy"] or 0.0 for rows in runs[method].values() for row in rows),
+            tuple(len(rows) for rows in runs.get(method, {}).values()),
+            max((row["accuracy"] or 0.0 for rows in runs.get(method, {}).values() for row in rows), default=0.0),
             tuple(_reached(method, target, cell) for target, cell in cells.items()),
         )
         for method in methods
-        if method in runs
     ]
 
 
@@ -104,7 +105,7 @@ def _headings(every: Sequence[Progress]) -> tuple[str, ...]:
 
 
 def _texts(one: Progress) -> tuple[str, ...]:
-    return one.method, one.so_far, *(reached.text for reached in one.reached)
+    return one.method, one.so_far, *(reached.text if one.rounds else "" for reached in one.reached)
 
 
 def _legend(every: Sequence[Progress]) -> list[str]:

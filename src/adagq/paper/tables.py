@@ -2,6 +2,7 @@
 
     rounds, Gbit per client, seconds    ours (mean ± deviation over seeds); the paper's; ours / paper's
     speed-up, time saved                against FedAvg and against the fastest published baseline: ours; the paper's
+    seconds a round                     ours; the paper's; only on the page
     tax                                 time over that of free links: ours only
 
 The paper's column "data uploaded" is in gigabits and 4/3 of the raw payload; it is set beside ours as payload.
@@ -26,6 +27,7 @@ COLUMNS = (
     "rounds",
     "Gbit per client",
     "seconds",
+    "seconds a round",
     "speed-up vs fedavg",
     "saved vs fedavg",
     "saved vs best baseline",
@@ -70,6 +72,7 @@ def _entry(cell: Cell, method: str, paper: Paper) -> Entry:
         return (
             _blank(cell, method)
             | {key: {"paper": value} for key, value in theirs.items()}
+            | {"round_seconds": {"paper": _round_seconds(printed)}}
             | _gains(cell, None, paper, method)
         )
     reached = record["reached"] > 0
@@ -90,6 +93,7 @@ def _entry(cell: Cell, method: str, paper: Paper) -> Entry:
     for key, value in theirs.items():
         entry[key] |= {"paper": value, "ratio": _divided(entry[key]["mean"], value) if reached else None}
     entry["seconds"]["paper_std"] = printed.get("seconds_std")
+    entry["round_seconds"] = {"mean": own["round_seconds"]["mean"], "paper": _round_seconds(printed)}
     return entry | _gains(cell, record, paper, method)
 
 
@@ -128,6 +132,7 @@ def entry_texts(entry: Entry) -> list[tuple[str, str]]:
     """Return (ours, the paper's) for each of COLUMNS."""
     bound = "> " if entry["status"] == "missed" else ""
     texts = [_measure(entry.get(key, {}), bound) for key in ("rounds", "gigabits", "seconds")]
+    texts.append(_measure(entry.get("round_seconds", {}), ""))
     speedup, tax = entry.get("speedup", {}), entry.get("tax") or {}
     ours = _times(speedup.get("ours"))
     if not ours and speedup.get("at_least") is not None:
@@ -153,7 +158,7 @@ def table_lines(entries: Sequence[Entry], varies: str) -> list[str]:
 
 def rich_table(entries: Sequence[Entry], title: str, varies: str) -> Table:
     """Return the table for the terminal, in 80 columns: deviations below the means, the paper's numbers dimmed."""
-    columns, texts = _filled(entries)
+    columns, texts = _filled(entries, leave_out=("seconds a round",))
     look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "show_edge": False}
     table = Table(title=title, caption=TERMINAL_LEGEND, caption_justify="left", **look)
     table.add_column("method", no_wrap=True)
@@ -178,10 +183,11 @@ def _stacked(ours: str, theirs: str) -> Text:
     return text.append(f"\n{theirs.partition(' · ')[0].replace(' (', chr(10) + '(')}", style="dim") if theirs else text
 
 
-def _filled(entries: Sequence[Entry]) -> tuple[list[str], list[list[tuple[str, str]]]]:
+def _filled(entries: Sequence[Entry], leave_out: Sequence[str] = ()) -> tuple[list[str], list[list[tuple[str, str]]]]:
     """Return the columns that hold anything, and the texts of each entry in them."""
     texts = [entry_texts(entry) for entry in entries]
-    used = [place for place in range(len(COLUMNS)) if any(any(pairs[place]) for pairs in texts)]
+    kept = [place for place, name in enumerate(COLUMNS) if name not in leave_out]
+    used = [place for place in kept if any(any(pairs[place]) for pairs in texts)]
     return [COLUMNS[place] for place in used], [[pairs[place] for place in used] for pairs in texts]
 
 
@@ -227,6 +233,10 @@ def _share(saved: Mapping[str, Any], key: str, rival: str) -> str:
     if saved.get(key) is None:
         return ""
     return percent(saved[key]) + (f" ({saved[rival]})" if saved.get(rival) else "")
+
+
+def _round_seconds(printed: Mapping[str, Any]) -> Number:
+    return _divided(printed.get("seconds"), printed.get("rounds"))
 
 
 def _divided(value: Number, by: Number) -> Number:
