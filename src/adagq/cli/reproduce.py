@@ -1,6 +1,7 @@
 """`adagq reproduce`: the paper's tables and figures."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +37,11 @@ def reproduce(
     plan = load(experiments or EXPERIMENTS, exhibits, scale, {} if seeds is None else {"seeds": seeds})
     if not show_only:
         steps = run(plan, folder, worker_count(workers), resume)
-        follow(steps, plan.runs_left(folder), plan.max_rounds, "the same command and --resume")
-        note_origin(folder, ["adagq", *sys.argv[1:]], list(plan.experiments))
+        begun = time.monotonic()
+        try:
+            follow(steps, plan.runs_left(folder), plan.max_rounds, "the same command and --resume")
+        finally:  # a long scale is stopped more often than it ends
+            note_origin(folder, ["adagq", *sys.argv[1:]], list(plan.experiments), time.monotonic() - begun)
     for name, exhibit in plan.exhibits.items():
         cells, numbers = directories(exhibit, folder), plan.numbers.get(name, {})
         show_exhibit(name, exhibit, cells, numbers, folder, Console(), plan.milestones(name))

@@ -132,14 +132,15 @@ def directories(exhibit: Mapping[str, Any], out: Path) -> dict[str, Path]:
     return {key: path for key, path in cells.items() if (path / ROWS).is_file()}
 
 
-def note_origin(out: Path, command: Sequence[str], experiments: Sequence[str]) -> None:
-    """Add to `<out>/origin.jsonl` which command, commit and versions these experiments were made with."""
+def note_origin(out: Path, command: Sequence[str], experiments: Sequence[str], seconds: float = 0.0) -> None:
+    """Add to `<out>/origin.jsonl` which command, commit and versions these experiments were made with, and how long."""
     if not out.is_dir():
         return
     origin = {
         "command": " ".join(command),
         "commit": _commit(),
         "cells": list(experiments),
+        "wall_seconds": round(seconds, 1),
         "python": platform.python_version(),
         **{name: version(name) for name in ("adagq", "numpy", "numba", "torch")},
     }
