@@ -210,22 +210,29 @@ def test_an_error_of_a_node_costs_its_update_only(grid: LoopbackGrid) -> None:
     assert "it broke" in closed.incidents[0]["reason"]
 
 
-@pytest.mark.parametrize("code", [3, 4, 5, 8])
-def test_a_reply_that_is_lost_on_its_way_is_asked_for_again(code: int, grid: LoopbackGrid) -> None:
+@pytest.mark.parametrize(("code", "times"), [(3, 1), (4, 2), (5, 3), (8, 1)])
+def test_a_reply_that_is_lost_on_its_way_is_asked_for_again(code: int, times: int, grid: LoopbackGrid) -> None:
     lost: list[RecordDict] = []
 
-    def once(asked: RecordDict, answered: RecordDict) -> RecordDict | Error:
-        if "adagq.task" not in asked or lost:
+    def at_first(asked: RecordDict, answered: RecordDict) -> RecordDict | Error:
+        if "adagq.task" not in asked or len(lost) == times:
             return answered
         lost.append(asked)
         return Error(code, "broken off")
 
-    grid.spoil[1001] = once
+    grid.spoil[1001] = at_first
     (closed,) = run(grid, "qsgd", 1)
     assert len(closed.ledger) == 4
     assert not closed.incidents
-    (again,) = [content for node, content in grid.asked if node == 1001 and "adagq.task" in content][1:]
-    assert again == lost[0]
+    again = [content for node, content in grid.asked if node == 1001 and "adagq.task" in content][1:]
+    assert again == [lost[0]] * times
+
+
+def test_a_reply_that_is_lost_every_time_costs_its_update_only(grid: LoopbackGrid) -> None:
+    grid.spoil[1001] = lambda asked, answered: Error(4, "broken off") if "adagq.task" in asked else answered
+    (closed,) = run(grid, "qsgd", 1)
+    assert [line["client"] for line in closed.ledger] == [0, 2, 3]
+    assert [(one["client"], one["kind"]) for one in closed.incidents] == [(1, "lost")]
 
 
 def test_a_node_that_left_is_not_asked_again(grid: LoopbackGrid) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 import types
 from pathlib import Path
@@ -35,6 +36,24 @@ def test_what_is_elsewhere_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert not polling.shorten_sleeps("no_such_module", 0.1)
     assert not polling.look_for_chunks_often("mover")
     assert not polling.replace_call("mover", "subprocess", lambda found: found)
+
+
+def test_whoever_listens_hears_that_a_reply_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def pull_objects(names, initial_backoff=1, backoff_cap=1, max_tries_per_object=1):\n    return names\n"
+    puller = module("puller", text, tmp_path, monkeypatch)
+    assert polling.look_for_chunks_often("puller")
+    heard: list[str] = []
+
+    def pull(name: str) -> None:
+        polling.when_a_reply_begins(lambda: heard.append(name))
+        assert puller.pull_objects([name]) == [name]
+
+    for name in ("one", "two"):  # each thread has its own listener
+        thread = threading.Thread(target=pull, args=(name,))
+        thread.start()
+        thread.join()
+    assert puller.pull_objects(["three"]) == ["three"]
+    assert heard == ["one", "two"]
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -7,7 +7,7 @@ import pytest
 from adagq.core.errors import ConfigError
 from adagq.experiments.config import load_config
 from adagq.experiments.plan import plan
-from adagq.experiments.plan_input import PlanInput
+from adagq.experiments.plan_input import PlanInput, parse_exchange_seconds
 from adagq.experiments.runner import schedule_of
 from adagq.methods.table import method_of
 from adagq.rounds import Schedule, synchronous
@@ -68,3 +68,10 @@ def test_a_plan_counts_it_once_a_round() -> None:
         assert row.round_seconds == pytest.approx(free[method].round_seconds + 8.0)
     with pytest.raises(ConfigError, match="exchange_seconds"):
         PlanInput(params=1e6, exchange_seconds=-1.0)
+
+
+@pytest.mark.parametrize("text", ["-1", "soon", "inf"])
+def test_what_an_exchange_costs_is_a_number_or_a_way_of_starting_nodes(text: str) -> None:
+    assert 0 < parse_exchange_seconds("node") < parse_exchange_seconds("supernode")
+    with pytest.raises(ConfigError, match="exchange_seconds"):
+        parse_exchange_seconds(text)

@@ -24,8 +24,12 @@ def plan(
         float | None, typer.Option(help="Seconds of one local epoch.  [default: the fleet file's, or 15.5]")
     ] = None,
     exchange_seconds: Annotated[
-        float, typer.Option(help="What an exchange costs beside bytes and computing: `adagq bench flower`.")
-    ] = 0.0,
+        str,
+        typer.Option(
+            help="What an exchange costs beside bytes and computing: seconds, or as measured for `adagq node` (node) "
+            "or plain SuperNodes (supernode)."
+        ),
+    ] = "0",
     epoch_efficiency: Annotated[
         float | None, typer.Option(help="What an epoch of five in a row brings, of one in a round of its own.")
     ] = None,
@@ -39,7 +43,7 @@ def plan(
     from adagq.core.extras import need
     from adagq.experiments.config import load_config
     from adagq.experiments.plan import plan as predict
-    from adagq.experiments.plan_input import PlanInput, parse_count, parse_span
+    from adagq.experiments.plan_input import PlanInput, parse_count, parse_exchange_seconds, parse_span
 
     if (params is None) == (task is None):
         raise ConfigError("the size of the model: give --params, or --task for a model of your own")
@@ -53,7 +57,8 @@ def plan(
     size = parse_count(params)
     spans = {} if uplink is None else {"uplink_mbps": parse_span(uplink)}
     given = {"downlink_mbps": downlink, "clients": clients, "compute_seconds": compute}
-    given |= {"five_epoch_efficiency": epoch_efficiency, "exchange_seconds": exchange_seconds}
+    given |= {"five_epoch_efficiency": epoch_efficiency}
+    given |= {"exchange_seconds": parse_exchange_seconds(exchange_seconds)}
     members = {} if fleet is None else {"members": _members(fleet, size, compute)}
     known = {key: value for key, value in given.items() if value is not None}
     asked = PlanInput(params=size, **spans, **known, **members)  # type: ignore[arg-type]

@@ -3,9 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from adagq.core.errors import ConfigError
 from adagq.simulation.fleet import Fleet, Link
+
+# `adagq bench flower`, two nodes, a message of 1 kB: what an exchange costs by the program that starts nodes.
+EXCHANGE_SECONDS: Final = {"node": 0.69, "supernode": 4.37}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,22 @@ def parse_span(text: str, key: str = "uplink") -> tuple[float, float]:
         numbers = []
     _require(len(numbers) in (1, 2) and 0 < numbers[0] <= numbers[-1] < math.inf, key, text, "low,high > 0")
     return numbers[0], numbers[-1]
+
+
+def parse_exchange_seconds(text: str) -> float:
+    """Return seconds, or what was measured with `adagq node` ("node") or `flower-supernode` ("supernode").
+
+    >>> parse_exchange_seconds("1.5"), parse_exchange_seconds("node")
+    (1.5, 0.69)
+    """
+    if text in EXCHANGE_SECONDS:
+        return EXCHANGE_SECONDS[text]
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    _require(0 <= seconds < math.inf, "exchange_seconds", text, "a number >= 0, 'node' or 'supernode'")
+    return seconds
 
 
 def _require(holds: bool, key: str, value: object, allowed: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from logging import WARNING
 from math import inf, nan
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import ConfigRecord, MetricRecord, RecordDict
@@ -40,6 +40,7 @@ from adagq.server.validation import printable, printable_lines
 
 Model = tuple[FloatVector, FloatVector]
 Evaluate = Callable[[FloatVector, FloatVector], tuple[float, float]]
+MOST_LOST: Final = 3  # messages of one client and round that are asked again, within the deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class _Posted:
     model: Model  # that the sync leads to: the server's may have moved on when the node answers
     digest: str
     repeated: bool = False  # with the whole model, since the node held another one
-    asked_again: bool = False  # since the message or its reply was lost on its way
+    lost: int = 0  # times that the message or its reply was lost on its way
 
     @property
     def phase(self) -> int:
@@ -173,9 +174,9 @@ class Nodes:
                 full = self._full(posted.sync, posted.model)
                 self._send(replace(posted, sync=full, sent_bytes=full.nbytes, repeated=True))
                 continue
-            if reply.broken_off and not posted.asked_again and self._can_be_asked(posted):
+            if reply.broken_off and posted.lost < MOST_LOST and self._can_be_asked(posted):
                 log(WARNING, "Round %d: %s is asked again: %s", self._round, self._name(posted.client), reply.error)
-                self._send(replace(posted, asked_again=True))
+                self._send(replace(posted, lost=posted.lost + 1))
                 continue
             return self._arrival(posted, reply, said)
 
