@@ -18,6 +18,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
+FIGURES = {"results/small/fig6.svg": "figures/small-fig6.svg"}  # that pages show; all other results stay outside
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -30,6 +31,8 @@ def on_files(files: Any, config: Any) -> Any:
     made["notebooks/compare.md"] = notebook_page(ROOT / "docs" / "notebooks" / "compare.ipynb")
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
+    for source, name in FIGURES.items():
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     return files
 
 
@@ -44,7 +47,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         if "://" in target or not path:
             return match[0]
         place = (folder / path).resolve()
-        name = PAGES.get(_under(place, ROOT)) or _under(place, ROOT / "docs")
+        name = (PAGES | FIGURES).get(_under(place, ROOT)) or _under(place, ROOT / "docs")
         if files.get_file_from_path(name) is None:
             return text
         up = "../" * page.file.src_uri.count("/")
