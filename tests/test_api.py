@@ -139,3 +139,10 @@ def test_the_example_compares_and_plots(tmp_path: Path) -> None:
     assert "adagq-fit" in done.stdout
     assert (tmp_path / "accuracy.svg").stat().st_size > 2000
     assert (tmp_path / "report.html").stat().st_size > 20_000
+
+
+def test_a_loss_that_rose_far_is_named_though_it_is_finite(caplog: pytest.LogCaptureFixture) -> None:
+    small = {"clients": 2, "samples_per_client": 40}
+    adagq.train(method="qsgd", training={"max_rounds": 1, "learning_rate": 1e6}, task=small)
+    assert "the loss rose from" in caplog.text
+    assert "learning rate too high? (training.learning_rate = 1e+06)" in caplog.text

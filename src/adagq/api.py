@@ -9,6 +9,7 @@ top of the defaults.
 
 import dataclasses
 import inspect
+import logging
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,8 @@ ConfigLike = Config | Mapping[str, Any] | Path | str | None
 OnRound = Callable[[Mapping[str, Any]], object]
 Diverged = dict[tuple[str, int], int]  # (method, seed) -> the round that brought no number
 TABLES: Final = ("training", "fleet")
+RISEN: Final = 10.0  # times the first model's loss: no training that works ends there
+logger = logging.getLogger("adagq")
 
 
 class Settings(TypedDict, total=False):
@@ -110,6 +113,19 @@ def divergence_text(config: Config, diverged: Diverged) -> str:
     return f"diverged: {runs}: learning rate too high? (training.learning_rate = {rate:g})"
 
 
+def warn_of_rising_loss(config: Config, out: Path) -> None:
+    """Log which runs ended with a far larger loss than the first model had: diverged, though every number is finite."""
+    runs: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for row in read_lines(out / ROWS):
+        runs.setdefault((row["method"], row["seed"]), []).append(row)
+    for (method, seed), rows in runs.items():
+        first, last = rows[0].get("train_loss"), rows[-1].get("loss")
+        if first and last and last > RISEN * first:
+            risen = f"{method} (seed {seed}): the loss rose from {first:.3g} to {last:.3g}"
+            rate = config.training.learning_rate
+            logger.warning("%s: learning rate too high? (training.learning_rate = %g)", risen, rate)
+
+
 def _run(
     config: Config,
     population: Population | None,
@@ -134,6 +150,7 @@ def _run(
     diverged = diverged_runs(config, directory)
     if diverged and not (directory / ROWS).is_file():
         raise DivergedError(divergence_text(config, diverged))
+    warn_of_rising_loss(config, directory)
     return Result(directory, diverged, keep)
 
 

@@ -118,9 +118,10 @@ def follow(steps: "Iterable[Step]", runs: int, max_rounds: int, again: str) -> N
 
 def check_diverged(config: "Config", out: Path) -> None:
     """Say which runs diverged, if any did; nothing else ends a run before its end."""
-    from adagq.api import diverged_runs, divergence_text
+    from adagq.api import diverged_runs, divergence_text, warn_of_rising_loss
     from adagq.core.errors import DivergedError
 
+    warn_of_rising_loss(config, out)
     if diverged := diverged_runs(config, out):
         raise DivergedError(divergence_text(config, diverged))
 
