@@ -1,4 +1,4 @@
-"""What codecs with a memory share whose payloads are another codec's."""
+"""What codecs share that keep state and send payloads of another codec."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What this machine lets us use."""
+"""What this process may use of the machine."""
 
 import os
 

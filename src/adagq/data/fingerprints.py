@@ -1,4 +1,4 @@
-"""Is this copy of a data set the published one? Every source must give the same samples, and is made to.
+"""Checks that a copy of a data set is the published one, and puts its samples into the published order.
 
 A sample's digest covers its pixels (uint8, channels first) and its label. Two things are compared with constants:
 

@@ -1,4 +1,4 @@
-"""Backends deliver, loops decide.
+"""What a backend must offer: it delivers messages, and loops decide.
 
 A backend carries messages to clients, near or far, and hands over what comes back in order of time. It knows the clock;
 it does not know what a round is. One primitive carries every loop:

@@ -1,4 +1,4 @@
-"""Nothing that arrives is used before it is looked at here; backends may hand over anything.
+"""Checks every message before anything of it is used; backends may hand over anything.
 
 A report or an update that was not asked for, comes twice, belongs to another round or model, is longer than its codec
 makes them or holds something impossible is refused: it is as if it had never come, and an `Incident` says why. A number

@@ -1,4 +1,4 @@
-"""A pool that remembers: what a client computed once, for the same model and the same task, is not computed again.
+"""A pool with a cache: what a client computed once, for the same model and the same task, is not computed again.
 
 Training is deterministic: the task, the model, the client's data and its state decide the update, and the fleet does
 not. So methods that adapt to nothing send the same bytes over any links, and a table over several fleets needs their

@@ -1,4 +1,4 @@
-"""Workers play clients: one population, one model at a time and one torch thread each.
+"""Worker processes that train the clients: one population, one model at a time and one torch thread each.
 
     pool.prepare(recipe, layout)                  # every worker builds the population
     model = pool.publish(replica)                 # a model for the jobs to come

@@ -1,4 +1,4 @@
-"""Child processes that end with us, whatever our end is.
+"""Child processes that end when this process does, however it ends.
 
 Leaving the block ends them and all that they started, first by asking. If we are killed, the kernel ends our children
 (Linux), and what Flower's programs start of their own watches its parent and leaves with it.

@@ -1,4 +1,4 @@
-"""The mean update as it is."""
+"""The plain optimizer: the step is the mean update."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A link on which the model takes days is a typing error, or a plan that nobody wants: say so before it runs."""
+"""Warns of links on which one transfer of the model takes more than a day."""
 
 from adagq.simulation.fleet.fleets import Fleet
 
