@@ -81,7 +81,7 @@ def measure(scene: Scene, row: str, seed: int, folder: Path) -> dict[str, Any]:
     figures = {"scene": scene.name, "row": row, "seed": seed, "target": TARGET}
     figures |= {"rounds": json.loads((out / "rounds.json").read_text("utf-8"))}
     figures |= {"load": [load_before, os.getloadavg()[0]], "cores": os.cpu_count()}
-    return figures if plain else figures | details(out / "run")
+    return figures if plain else figures | details(out / "run", figures["rounds"])
 
 
 def change(made: Links, scene: Scene, seed: int, out: Path, over: threading.Event) -> None:
@@ -98,13 +98,13 @@ def change(made: Links, scene: Scene, seed: int, out: Path, over: threading.Even
             made.set(number, mbps)
 
 
-def details(run_dir: Path) -> dict[str, Any]:
-    """Return bytes, levels, epochs' seconds and what exchanges took, from adagq's own run directory."""
+def details(run_dir: Path, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return bytes, what preceded the first round and what exchanges took, from adagq's own run directory."""
     rows, exchanges = list(read_lines(run_dir / "rows.jsonl")), list(read_lines(run_dir / "exchanges.jsonl"))
     names = ("round", "client", "download_bytes", "upload_bytes", "exchange_seconds", "upload_seconds")
     names += ("receive_seconds", "probe_seconds", "train_seconds", "encode_seconds", "error")
     return {
-        "first_seconds": None,
+        "first_seconds": rounds[0]["seconds"] - rows[0]["round_seconds"],
         "upload_bytes": sum(row["upload_bytes"] for row in rows),
         "download_bytes": sum(row["download_bytes"] for row in rows),
         "round_seconds": [row["round_seconds"] for row in rows],
