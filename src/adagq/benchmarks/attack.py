@@ -7,14 +7,15 @@
     buffers    BatchNorm's means and variances are 1e6, on a model that has them (mlp_bn)
 
 Poisoners break no rule of the protocol: their payloads are made with the codec that they were asked for.
-They are spread over the fleet, and the same in every run. Accuracy is the mean of the last LAST rounds.
+They are spread over the fleet, and the same in every run. Accuracy is the mean of the last LAST rounds, over all seeds,
+with the standard deviation between seeds where there are several.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Final
 
 import numpy as np
@@ -119,30 +120,46 @@ def run(
     workers: int = 1,
     settings: Sequence[str] = (),
     progress: Callable[[str], None] = print,
+    seeds: int = 1,
 ) -> list[list[str]]:
     """Print the table as it is made, as Markdown, and return its lines."""
     lines = [["attack", "poisoners", *AGGREGATES]]
-    progress(f"{method}, {rounds} rounds")
+    progress(f"{method}, {rounds} rounds, {seeds} seed{'s' if seeds > 1 else ''}")
     progress(_markdown(lines[0]))
     progress(_markdown(["---"] * len(lines[0])))
     with open_pool(workers) as pool:
         for model in dict.fromkeys(attack.model for attack in ATTACKS.values()):
             config = load_config(None, [f"method={method}", f"task.model={model}", *settings])
-            task = replace(config.task, seed=config.seed)
-            population = task.build()
-            pool.prepare(task, population.layout)
-            mine = {name: attack for name, attack in ATTACKS.items() if attack.model == model}
-            cases = [(f"none, {model}", Attack(), 0)]
-            cases += [(name, attack, count) for name, attack in mine.items() for count in poisoners]
-            for name, attack, count in cases:
-                bad = [(SPREAD * index) % population.clients for index in range(count)]
-                scores = [
-                    accuracy(_with_aggregate(config, aggregate), pool, population, attack, bad, rounds)
-                    for aggregate in AGGREGATES
-                ]
-                lines.append([name, str(count), *(f"{100 * score:.1f}" for score in scores)])
+            for name, attack, count in _cases(model, poisoners):
+                scores: list[list[float]] = [[] for _ in AGGREGATES]
+                for seed in range(config.seed, config.seed + seeds):
+                    seeded = config.model_copy(update={"seed": seed})
+                    task = replace(config.task, seed=seed)
+                    population = task.build()
+                    pool.prepare(task, population.layout)
+                    bad = [(SPREAD * index) % population.clients for index in range(count)]
+                    for own, aggregate in zip(scores, AGGREGATES, strict=True):
+                        changed = _with_aggregate(seeded, aggregate)
+                        own.append(accuracy(changed, pool, population, attack, bad, rounds))
+                lines.append([name, str(count), *map(_percent, scores)])
                 progress(_markdown(lines[-1]))
     return lines
+
+
+def _cases(model: str, poisoners: Sequence[int]) -> list[tuple[str, Attack, int]]:
+    """Return name, attack and number of poisoners of the lines for this model."""
+    mine = [(name, attack) for name, attack in ATTACKS.items() if attack.model == model]
+    return [(f"none, {model}", Attack(), 0), *((name, attack, count) for name, attack in mine for count in poisoners)]
+
+
+def _percent(scores: Sequence[float]) -> str:
+    """Return the mean in per cent, with the deviation between seeds.
+
+    >>> _percent([0.5]), _percent([0.5, 0.6])
+    ('50.0', '55.0 ± 7.1')
+    """
+    mean = f"{100 * fmean(scores):.1f}"
+    return f"{mean} ± {100 * stdev(scores):.1f}" if len(scores) > 1 else mean
 
 
 def _with_aggregate(config: Config, aggregate: str) -> Config:

@@ -111,10 +111,14 @@ def bench_update(
 def bench_attack(
     method: Annotated[str, typer.Option(help="A row of `adagq methods`.")] = "adagq-fit",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of every run.")] = 30,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of every run.")] = 1,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
     settings: Settings = None,
 ) -> None:
     """Train with 1 and with 6 poisoners of 20 under every aggregate; prints the accuracies as a table."""
+    import logging
+
     from adagq.benchmarks.attack import run
 
-    run(method, rounds, workers=workers, settings=settings or [])
+    logging.getLogger("adagq").setLevel(logging.ERROR)  # incidents are what this is about
+    run(method, rounds, workers=workers, settings=settings or [], seeds=seeds)
