@@ -284,3 +284,27 @@ def test_observe_writes_to_nothing_it_was_given():
 def test_settings_that_cannot_work_name_key_and_value(settings_):
     with pytest.raises(ConfigError, match=next(iter(settings_))):
         AdaGQ(**settings_)
+
+
+def test_a_vote_halves_when_all_agree_and_one_client_moves_little() -> None:
+    """Twenty clients: the probe is as good in less time. One of them says the opposite, or nothing."""
+    controller = AdaGQ(vote="leave-one-out")
+
+    def levels(*lies: Report) -> float:
+        reports = [report(client, 1.0, 0.5, 0.5) for client in range(20 - len(lies))]
+        facts = Facts(2, (*reports, *lies), tuple(receipt(client, 10.0, 5.0) for client in range(20)), 1.0, 0.0)
+        return controller.observe(first(controller, 20), facts).mean_levels
+
+    assert levels() == 127.5
+    for lie in (report(19, 1.0, 0.5, 1e6), report(19, -1e6, 1e6, 1e6), report(19, NAN, NAN, NAN)):
+        assert abs(math.log2(levels(lie) / levels())) <= 2 / 19 + 1e-9
+
+
+def test_a_vote_that_one_client_decides_moves_nothing() -> None:
+    controller = AdaGQ(vote="leave-one-out")
+    votes = [report(0, 1.0, 0.5, 0.5), report(1, 1.0, 0.5, 0.5), report(2, 1.0, 0.5, 0.99)]
+    facts = Facts(2, tuple(votes), tuple(receipt(client, 10.0, 5.0) for client in range(3)), 1.0, 0.0)
+    assert controller.observe(first(controller, 3), facts).mean_levels == 255.0
+    assert AdaGQ().observe(first(AdaGQ(), 3), facts).mean_levels != 255.0
+    with pytest.raises(ConfigError, match="vote = 'loud'"):
+        AdaGQ(vote="loud")  # type: ignore[arg-type]

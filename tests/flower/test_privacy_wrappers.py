@@ -35,7 +35,10 @@ from toy import LAYOUT, ToySpec
 )
 def test_a_wrapped_strategy_refuses_to_start(wrap, tmp_path: Path) -> None:
     grid = LoopbackGrid(ToySpec().build(), tmp_path)
-    with pytest.raises(ConfigError, match="differential privacy would have no effect; nothing was trained"):
+    with pytest.raises(
+        ConfigError,
+        match=r"differential privacy would have no effect; nothing was trained. Use the strategy's own: privacy=",
+    ):
         wrap(Compressed("qsgd")).start(grid, initial_arrays(), num_rounds=1)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from adagq.core.errors import ConfigError
+from adagq.core.errors import CheckpointError, ConfigError
+from adagq.experiments.verify import verify
 from adagq.flower import AdaGQ, Compressed, conventions
 from loopback import LoopbackGrid
 from toy import LAYOUT, ToySpec
@@ -86,6 +87,32 @@ def test_a_killed_server_goes_on_where_its_last_round_closed(name: str, tmp_path
     assert essence(resumed) == essence(whole)
     rounds = [json.loads(line)["round"] for line in (resumed / "exchanges.jsonl").read_text("utf-8").splitlines()]
     assert sorted(set(rounds)) == [1, 2, 3, 4, 5]
+    assert verify(resumed).rounds == 5
+
+
+def test_measured_exchanges_are_checked_like_rows(grid: LoopbackGrid, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    start(Compressed("qsgd", out=out, deadline_seconds=30.0), grid, 2)
+    assert verify(out).unclosed_bytes == 0
+    path, whole = out / "exchanges.jsonl", (out / "exchanges.jsonl").read_bytes()
+    with path.open("ab") as file:
+        file.write(whole.splitlines(keepends=True)[-1])  # what a kill in the middle of the third round leaves
+    start(
+        Compressed("qsgd", out=out, resume=True, config=(out / "config.toml").read_text(), deadline_seconds=30.0),
+        grid,
+        3,
+    )
+    assert path.read_bytes()[: len(whole)] == whole
+    assert [json.loads(line)["round"] for line in path.read_bytes()[len(whole) :].splitlines()] == [3] * 4
+    verify(out)
+    path.write_bytes(path.read_bytes().replace(b'"round":2', b'"round":7', 1))
+    with pytest.raises(CheckpointError, match=r"exchanges\.jsonl: changed, first in round 2"):
+        verify(out)
+    with pytest.raises(CheckpointError, match=r"exchanges\.jsonl: damaged"):
+        start(Compressed("qsgd", out=out, resume=True, config=(out / "config.toml").read_text()), grid, 4)
+    path.unlink()
+    with pytest.raises(CheckpointError, match=r"exchanges\.jsonl: missing"):
+        verify(out)
 
 
 def test_finished_runs_are_left_alone(grid: LoopbackGrid, tmp_path: Path) -> None:

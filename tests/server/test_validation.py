@@ -115,13 +115,14 @@ def honest(name: str):
 
 def asked_of_the_others(name: str, closed) -> np.ndarray:
     """Bits of the levels (adagq) or bits of the bytes (adagq-fit) of every honest client in every round."""
-    what = "levels" if name == "adagq" else "upload_bytes"
+    levels = name != "adagq-fit"
+    what = "levels" if levels else "upload_bytes"
     return np.array(
-        [[math.log2(line[what] + (name == "adagq")) for line in one.ledger if line["client"] != LIAR] for one in closed]
+        [[math.log2(line[what] + levels) for line in one.ledger if line["client"] != LIAR] for one in closed]
     )
 
 
-@pytest.mark.parametrize("name", ["adagq", "adagq-fit"])
+@pytest.mark.parametrize("name", ["adagq", "adagq-vote", "adagq-fit"])
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_one_liar_of_twenty_moves_nobody_else_by_more_than_a_bit(name: str, lie: Lie) -> None:
     lied = run(name, lie, ROUNDS)

@@ -24,6 +24,7 @@ from adagq.codecs import Float32, decode
 from adagq.core.codec import Codec, Leveled
 from adagq.core.errors import AdagqError
 from adagq.core.messages import Arrival, Report, Sync, Task, Update
+from adagq.core.registry import Registry
 from adagq.core.vectors import FloatVector
 from adagq.experiments.config import Config, load_config
 from adagq.experiments.runner import schedule_of
@@ -52,12 +53,11 @@ def _times(factor: float) -> Callable[[FloatVector], FloatVector]:
     return lambda vector: np.float32(factor) * vector
 
 
-ATTACKS: Final[dict[str, Attack]] = {
-    "scale": Attack(_times(100.0)),
-    "flip": Attack(_times(-1.0)),
-    "weight": Attack(_times(-1.0), examples=10**6),
-    "buffers": Attack(buffers=1e6, model="mlp_bn"),
-}
+ATTACKS: Final[Registry[Attack]] = Registry("attack", group="adagq.attacks")
+ATTACKS.add("scale", Attack(_times(100.0)))
+ATTACKS.add("flip", Attack(_times(-1.0)))
+ATTACKS.add("weight", Attack(_times(-1.0), examples=10**6))
+ATTACKS.add("buffers", Attack(buffers=1e6, model="mlp_bn"))
 
 
 class Poisoned(Simulated):
@@ -121,16 +121,19 @@ def run(
     settings: Sequence[str] = (),
     progress: Callable[[str], None] = print,
     seeds: int = 1,
+    attacks: Collection[str] = (),
 ) -> list[list[str]]:
-    """Print the table as it is made, as Markdown, and return its lines."""
+    """Print the table as it is made, as Markdown, and return its lines; `attacks` are those of interest, () all."""
+    for name in attacks:
+        ATTACKS[name]  # an unknown one is a ConfigError that names the nearest
     lines = [["attack", "poisoners", *AGGREGATES]]
     progress(f"{method}, {rounds} rounds, {seeds} seed{'s' if seeds > 1 else ''}")
     progress(_markdown(lines[0]))
     progress(_markdown(["---"] * len(lines[0])))
     with open_pool(workers) as pool:
-        for model in dict.fromkeys(attack.model for attack in ATTACKS.values()):
+        for model in dict.fromkeys(attack.model for name, attack in ATTACKS.items() if name in (attacks or ATTACKS)):
             config = load_config(None, [f"method={method}", f"task.model={model}", *settings])
-            for name, attack, count in _cases(model, poisoners):
+            for name, attack, count in _cases(model, poisoners, attacks or ATTACKS):
                 scores: list[list[float]] = [[] for _ in AGGREGATES]
                 for seed in range(config.seed, config.seed + seeds):
                     seeded = config.model_copy(update={"seed": seed})
@@ -146,9 +149,9 @@ def run(
     return lines
 
 
-def _cases(model: str, poisoners: Sequence[int]) -> list[tuple[str, Attack, int]]:
+def _cases(model: str, poisoners: Sequence[int], attacks: Collection[str]) -> list[tuple[str, Attack, int]]:
     """Return name, attack and number of poisoners of the lines for this model."""
-    mine = [(name, attack) for name, attack in ATTACKS.items() if attack.model == model]
+    mine = [(name, attack) for name, attack in ATTACKS.items() if attack.model == model and name in attacks]
     return [(f"none, {model}", Attack(), 0), *((name, attack, count) for name, attack in mine for count in poisoners)]
 
 

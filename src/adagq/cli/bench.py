@@ -112,6 +112,7 @@ def bench_attack(
     method: Annotated[str, typer.Option(help="A row of `adagq methods`.")] = "adagq-fit",
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of every run.")] = 30,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of every run.")] = 1,
+    attacks: Annotated[str, typer.Option(help="Those of interest, with commas: scale, flip, weight, buffers.")] = "",
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
     settings: Settings = None,
 ) -> None:
@@ -121,4 +122,24 @@ def bench_attack(
     from adagq.benchmarks.attack import run
 
     logging.getLogger("adagq").setLevel(logging.ERROR)  # incidents are what this is about
-    run(method, rounds, workers=workers, settings=settings or [], seeds=seeds)
+    names = [name.strip() for name in attacks.split(",") if name.strip()]
+    run(method, rounds, workers=workers, settings=settings or [], seeds=seeds, attacks=names)
+
+
+@bench.command("soak")
+def bench_soak(
+    nodes: Annotated[int, typer.Option(min=2, help="SuperNodes on this machine.")] = 8,
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds of the run.")] = 100,
+    every: Annotated[int, typer.Option(min=1, help="Rounds between two faults.")] = 5,
+    method: Annotated[str, typer.Option(help="A row of `adagq methods`.")] = "adagq-fit",
+    target: Annotated[float, typer.Option(min=0.0, max=1.0, help="Accuracy that it must end at.")] = 0.9,
+    seed: Annotated[int, typer.Option(min=0, help="Draws the faults.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Also write faults, rows and memory here, as JSON.")] = None,
+) -> None:
+    """Run real nodes that are killed, stopped, slowed and made to send garbage; exit code 1 if it did not hold."""
+    from adagq.benchmarks.soak import run
+    from adagq.core.extras import need
+
+    need("flwr", "flower")
+    if run(save, nodes=nodes, rounds=rounds, every=every, method=method, target=target, seed=seed):
+        raise typer.Exit(1)

@@ -12,6 +12,7 @@ named dictionary of arrays; all randomness comes from the run's seed by name.
 from math import isfinite
 
 from adagq.client.learner import Learner
+from adagq.client.privacy import privately, said
 from adagq.client.replica import Replica
 from adagq.codecs import Float32, decode, send
 from adagq.core.codec import Arrays, Codec, levels_of
@@ -51,10 +52,13 @@ def probe(learner: Learner, replica: Replica, sync: Sync) -> Report:
     )
 
 
-def work(learner: Learner, replica: Replica, task: Task, state: Arrays) -> tuple[Update, Arrays]:
+def work(
+    learner: Learner, replica: Replica, task: Task, state: Arrays, secret: int | None = None
+) -> tuple[Update, Arrays]:
     """Train, and encode the update `u = w_k - w_i` as the task says (steps 3a and 5).
 
     `state` is what the codec kept of the last task, {} at first; returns the update and the state for the next one.
+    Noise for privacy comes from `secret`, which nobody else may know; a simulation draws it from the run's seed.
     NonFiniteError if training diverged: then nothing is sent.
     """
     learner.load(replica.vector, replica.buffers)
@@ -62,7 +66,8 @@ def work(learner: Learner, replica: Replica, task: Task, state: Arrays) -> tuple
     train_loss = learner.train(task.epochs, task.learning_rate, train_seed)
     trained, buffers = learner.dump()
     buffers_payload = Float32().encode(buffers) if buffers.size else b""
-    update = replica.vector - trained
+    noise_seed = derive(task.seed, "noise", task.round, task.client) if secret is None else secret
+    update = privately(replica.vector - trained, task, noise_seed)
     encoded = send(
         task.codec,
         update,
@@ -84,11 +89,8 @@ def work(learner: Learner, replica: Replica, task: Task, state: Arrays) -> tuple
             payload=encoded.payload,
             buffers=buffers_payload,
             levels=levels_of(encoded.codec),
-            energy=encoded.energy,
-            error_energy=encoded.error_energy,
-            rate_bits=tuple(map(float, curve)),
-            train_loss=train_loss,
             version=replica.version,
+            **said(encoded, task, tuple(map(float, curve)), train_loss),
         ),
         encoded.state,
     )

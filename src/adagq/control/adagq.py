@@ -11,13 +11,21 @@
 there is no lower probe, so s' = 2 s; the sign covers it. These are the paper's rules to the letter, with what
 they do at a plateau: a loss that no longer falls makes R' < R (T' is shorter) and s doubles up to its cap.
 `adagq-fit` is the controller that does not.
+
+A mean of losses is one client's to tip where R' - R is near zero, and two bits at once. With `vote = "leave-one-out"`
+every client has one vote v_i, the sign of its own R' - R, where T and T' are means over the clients, without the
+fastest and the slowest, in place of the largest:
+
+    s_hat = s 2^(-v sign(s - s')),    v = the smallest in size of sum_{i != j} v_i / (n - 1) over all j
+
+All of one mind halve or double s as in the paper; one client of n moves it by 2 / (n - 1) bits at most.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from adagq.control.allocate import allocate, bits_of, levels_of
 from adagq.control.controller import (
@@ -60,7 +68,8 @@ class AdaGQ:
     """The paper's algorithm; two switches ablate it.
 
     `adaptive=False` keeps the mean at `levels`; `heterogeneous=False` gives all clients the same levels.
-    `rates` is what stands for bits_i(b): the codec's rate curve, or the paper's plain b.
+    `rates` is what stands for bits_i(b): the codec's rate curve, or the paper's plain b. `vote` is how the sign is
+    found: from the mean of the losses, as in the paper, or by a majority that no single client makes.
 
     >>> from adagq.codecs import QSGD
     >>> controller = AdaGQ()
@@ -71,6 +80,8 @@ class AdaGQ:
     [255, 127]
     """
 
+    reads_losses: ClassVar[bool] = True
+
     levels: float = 255.0  # s_0
     norm_gain: float = 1.0  # the paper's lambda_g
     levels_min: float = 1.0
@@ -80,6 +91,7 @@ class AdaGQ:
     adaptive: bool = True
     heterogeneous: bool = True
     rates: Literal["curve", "paper"] = "curve"
+    vote: Literal["mean", "leave-one-out"] = "mean"
 
     def __post_init__(self) -> None:
         if not 1 <= self.b_min < self.b_max <= LEVEL_BITS:
@@ -97,6 +109,8 @@ class AdaGQ:
             raise ConfigError(f"norm_gain = {self.norm_gain!r}: must be a finite number")
         if self.rates not in ("curve", "paper"):
             raise ConfigError(f"rates = {self.rates!r}: must be 'curve' or 'paper'")
+        if self.vote not in ("mean", "leave-one-out"):
+            raise ConfigError(f"vote = {self.vote!r}: must be 'mean' or 'leave-one-out'")
 
     def init(self, clients: int) -> AdaGQState:
         return AdaGQState(0, float(self.levels), math.nan, History.blank(clients))
@@ -153,33 +167,39 @@ class AdaGQ:
         if not usable_norm(facts.norm):  # nothing was aggregated, so nothing was probed
             return state.mean_levels
         slope = self._slope(state, facts)
-        moved = state.mean_levels * (0.5 if slope > 0 else 2.0 if slope < 0 else 1.0)
+        if self.vote == "mean":
+            slope = (slope > 0) - (slope < 0)
+        moved = state.mean_levels * 2.0**-slope
         if usable_norm(state.norm):
             moved += self.norm_gain * (math.log2(facts.norm) - math.log2(state.norm))
         return min(max(moved, self.levels_min), self.levels_max)
 
     def _slope(self, state: AdaGQState, facts: Facts) -> float:
-        """Return a number with the sign of (R' - R) / (s - s'); 0 if too little arrived to tell."""
-        losses = [
-            triple
+        """Return a number with the sign of (R' - R) / (s - s'), a vote's in bits; 0 if too little arrived to tell."""
+        losses = {
+            report.client: triple
             for report in facts.reports
             if all(map(plausible_loss, triple := (report.loss_before, report.loss_after, report.loss_probe)))
-        ]
+        }
         timed = [receipt for receipt in facts.receipts if _timed(receipt)]
         if not losses or not timed:
             return 0.0
-        before, after, probed = (fmean(column) for column in zip(*losses, strict=True))
         probe_mean = self._probe_mean(state.mean_levels)
-        seconds, probe_seconds = self._round_seconds(state, timed, probe_mean)
+        seconds = self._client_seconds(state, timed, probe_mean)
         server_seconds = facts.server_seconds if plausible_seconds(facts.server_seconds) else 0.0
-        if min(seconds, probe_seconds) + server_seconds <= 0.0:
+        typical = max if self.vote == "mean" else trimmed_mean
+        whole, probed_whole = (typical(column) + server_seconds for column in zip(*seconds.values(), strict=True))
+        if self.vote == "leave-one-out":
+            return voted(losses, whole, probed_whole) * math.copysign(1.0, state.mean_levels - probe_mean)
+        if min(whole, probed_whole) <= 0.0:
             return 0.0
-        rate = (before - after) / (seconds + server_seconds)
-        probe_rate = (before - probed) / (probe_seconds + server_seconds)
-        return (probe_rate - rate) * (state.mean_levels - probe_mean)
+        before, after, probed = (fmean(column) for column in zip(*losses.values(), strict=True))
+        return ((before - probed) / probed_whole - (before - after) / whole) * (state.mean_levels - probe_mean)
 
-    def _round_seconds(self, state: AdaGQState, receipts: Sequence[Receipt], probe_mean: float) -> tuple[float, float]:
-        """Return T and T' without the server's share.
+    def _client_seconds(
+        self, state: AdaGQState, receipts: Sequence[Receipt], probe_mean: float
+    ) -> dict[int, tuple[float, float]]:
+        """Return every client's part of T and of T'.
 
         Both b and b' are derived from what was known when the round's levels were chosen, over the clients
         that delivered: like for like also when some dropped out.
@@ -187,16 +207,39 @@ class AdaGQ:
         cohort = [receipt.client for receipt in receipts]
         levels = self._assigned(state, cohort, state.mean_levels)
         probes = self._assigned(state, cohort, probe_mean)
-        seconds = probe_seconds = 0.0
+        seconds: dict[int, tuple[float, float]] = {}
         for receipt, believed, s, s_probe in zip(receipts, believed_curves(receipts), levels, probes, strict=True):
             others = receipt.download_seconds + receipt.compute_seconds
             b, b_probe = bits_of(s), bits_of(s_probe)
             ratio = b_probe / b
             if self.rates == "curve" and believed:
                 ratio = receipt.rate_bits[b_probe - 1] / receipt.rate_bits[b - 1]
-            seconds = max(seconds, others + receipt.upload_seconds)
-            probe_seconds = max(probe_seconds, others + ratio * receipt.upload_seconds)
-        return seconds, probe_seconds
+            seconds[receipt.client] = others + receipt.upload_seconds, others + ratio * receipt.upload_seconds
+        return seconds
+
+
+def voted(losses: Mapping[int, tuple[float, float, float]], whole: float, probed_whole: float) -> float:
+    """Return the clients' mean vote on the sign of R' - R, without the one that would make it smallest.
+
+    >>> voted({client: (1.0, 0.5, 0.5) for client in range(5)}, 2.0, 1.0)      # the probe: as good, in half the time
+    1.0
+    >>> voted({0: (1.0, 0.5, 0.5), 1: (1.0, 0.5, 0.9)}, 2.0, 1.0)
+    0.0
+    """
+    if len(losses) < 2 or min(whole, probed_whole) <= 0.0:
+        return 0.0
+    rates = (((before - probed) / probed_whole, (before - after) / whole) for before, after, probed in losses.values())
+    votes = sum((probed > own) - (probed < own) for probed, own in rates)
+    return math.copysign(max(abs(votes) - 1, 0), votes) / (len(losses) - 1)
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """Return the mean without the largest and the smallest; of one or two the mean.
+
+    >>> trimmed_mean([1.0, 5.0, 2.0, 3.0]), trimmed_mean([1.0, 2.0])
+    (2.5, 1.5)
+    """
+    return fmean(sorted(values)[1:-1] if len(values) > 2 else values)
 
 
 def _timed(receipt: Receipt) -> bool:

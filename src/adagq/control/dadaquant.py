@@ -10,7 +10,7 @@ saves bits. `patience` is a tenth of the rounds in the paper; the rounds are not
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from adagq.control.controller import Pair, at_levels
 from adagq.control.loss_rules import mean_loss
@@ -43,6 +43,8 @@ class DAdaQuant:
     >>> [choice.codec.levels for choice in DAdaQuant().choose(state, [0, 1], QSGD()).values()]
     [2, 9]
     """
+
+    reads_losses: ClassVar[bool] = True
 
     levels: int = 1
     decay: float = 0.9

@@ -140,7 +140,7 @@ class Fit:
         noise = nmse_at(columns["nmse"], columns["nbytes"], sizes)
         signal = state.signal if math.isfinite(state.signal) else float((share * energy).sum())
         with np.errstate(over="ignore"):
-            nsr = (share**2 * energy) @ noise / max(signal, 1e-300)
+            nsr = ((share**2 * energy) @ noise + state.noise_energy) / max(signal, 1e-300)
             # Later than tau where `step` binds; the ninth decile, so that no single client's account stretches it.
             arrivals = busy[:, None] + sizes / columns["rate"][:, None]
             finish = np.quantile(arrivals, 0.9, axis=0, method="higher")

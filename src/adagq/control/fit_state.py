@@ -45,6 +45,7 @@ class FitState:
     tau: float = math.nan
     epochs: float = 1.0  # of the round that `busy_seconds` and `tau` are for
     reach: float = 3.0  # the factor by which budgets may differ from the last upload's
+    noise_energy: float = 0.0  # that privacy puts into the aggregate, whatever is sent
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -75,7 +76,7 @@ def learn(state: FitState, facts: Facts) -> FitState:
     state = _recorded(state, receipts)
     state = replace(state, server_seconds=_seconds(facts.server_seconds))
     if usable_norm(facts.norm) and usable_norm(squared := facts.norm * facts.norm):
-        state = replace(state, signal=_signal(squared, receipts))
+        state = replace(state, signal=_signal(squared, receipts, facts.noise_energy), noise_energy=facts.noise_energy)
     return _with_broadcast(state, facts.broadcast, receipts)
 
 
@@ -141,8 +142,8 @@ def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
     return replace(state, **new)
 
 
-def _signal(energy: float, receipts: Sequence[Receipt]) -> float:
-    """Return ||g||^2 less the noise that the quantizers put into it."""
+def _signal(energy: float, receipts: Sequence[Receipt], noise_energy: float = 0.0) -> float:
+    """Return ||g||^2 less the noise that the quantizers and privacy put into it."""
     total = sum(r.examples for r in receipts)
     loudest = LOUD * float(np.median([r.energy for r in receipts]))
     errors = np.array([r.error_energy for r in receipts])
@@ -155,7 +156,7 @@ def _signal(energy: float, receipts: Sequence[Receipt]) -> float:
         (r.examples / total) ** 2 * float(error) * min(1.0, loudest / r.energy)
         for r, error in zip(receipts, np.minimum(errors, most), strict=True)
     )
-    return max(energy - noise, 0.05 * energy)
+    return max(energy - noise - noise_energy, 0.05 * energy)
 
 
 def _longest(seconds: FloatArray) -> float:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from adagq.codecs.topk import TopK
 from adagq.control.controller import Pair, plausible_loss, plausible_seconds
@@ -61,6 +61,8 @@ class Han:
     >>> round(state.eta, 4), round(state.probed, 4)
     (0.1414, 0.0293)
     """
+
+    reads_losses: ClassVar[bool] = True
 
     fraction: float = 0.1
     low: float = 0.002

@@ -11,7 +11,7 @@ steps; here a local epoch is the unit, as in all methods of the table.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from adagq.control.controller import Pair, at_levels, number_from_json, number_to_json, plausible_loss
 from adagq.control.registry import CONTROLLERS
@@ -78,6 +78,8 @@ class AdaQuantFL(LossRule):
     4
     """
 
+    reads_losses: ClassVar[bool] = True
+
     levels: int = 2
 
     def __post_init__(self) -> None:
@@ -98,6 +100,8 @@ class AdaComm(LossRule):
     >>> AdaComm(epochs=5).choose(LossState(9, first=2.0, last=0.5), [0], Float32())[0].epochs
     3
     """
+
+    reads_losses: ClassVar[bool] = True
 
     epochs: int = 5
 

@@ -79,6 +79,8 @@ class Task:
     budget_bytes: int | None = None  # for payload and buffers together
     rate_curve: bool = False  # report the codec's rate curve of this update
     budget_bits: float = 0.0  # a parameter of the payload, if there is no `budget_bytes`; 0: the codec as it is
+    clip_norm: float = 0.0  # differential privacy: the update's largest norm; 0: none
+    noise_deviation: float = 0.0  # … the deviation of the noise that the client adds to every entry
 
     @property
     def fitted(self) -> bool:
@@ -195,6 +197,7 @@ class Facts:
     norm: float  # ||g_{round-1}||, NaN in the first round
     server_seconds: float  # t_server of round - 1
     broadcast: Broadcast = Broadcast()  # what the clients of these receipts downloaded
+    noise_energy: float = 0.0  # of the noise that privacy put into g_{round-1}, as expected
 
 
 @dataclass(frozen=True, slots=True)

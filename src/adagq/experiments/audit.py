@@ -26,7 +26,7 @@ from adagq.experiments.row_files import AUDIT, CHUNK, GROWING, Mark
 from adagq.rounds.state import RoundResult
 
 BEGIN: Final = "0" * 64  # before the first line
-AUDITED: Final = tuple(name for name in GROWING if name != AUDIT)
+AUDITED: Final = tuple(name for name in GROWING if name != AUDIT)  # of every run; others as the log names them
 Record = dict[str, Any]
 
 
@@ -83,7 +83,8 @@ def check_files(folder: Path, audit: Audit) -> int:
     """
     restarts = [index for index, record in enumerate(audit.records) if "kept" in record]
     records = audit.records[restarts[-1] if restarts else 0 :]
-    return sum(_check_file(folder / name, records) for name in AUDITED)
+    names = {*AUDITED, *(name for record in records for name in record["files"])}
+    return sum(_check_file(folder / name, records) for name in sorted(names))
 
 
 def _check_file(path: Path, records: Sequence[Record]) -> int:
@@ -92,6 +93,8 @@ def _check_file(path: Path, records: Sequence[Record]) -> int:
         raise CheckpointError(f"{path}: missing")
     with path.open("rb") as file:
         for record in records:
+            if path.name not in record["files"]:
+                continue
             size, expected = record["files"][path.name]
             while place < size and (chunk := file.read(min(CHUNK, size - place))):
                 digest.update(chunk)
@@ -109,7 +112,7 @@ def _where(record: Record) -> str:
 
 
 def _chained(record: Record, marks: Mapping[str, Mark], previous: str) -> Record:
-    files = {name: list(mark) for name, mark in marks.items() if name in AUDITED}
+    files = {name: list(mark) for name, mark in marks.items() if name != AUDIT}
     whole = record | {"files": files, "previous": previous}
     return whole | {"hash": _hash(whole)}
 

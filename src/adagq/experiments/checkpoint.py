@@ -30,8 +30,9 @@ from adagq.server.deadlines import Pace
 from adagq.server.exclusion import Exclusions
 from adagq.server.intake import Usual
 from adagq.server.model import GlobalModel
+from adagq.server.privacy import Spent
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 REMEDY: Final = "remove it to keep the runs that are at their end and begin the others anew"
 BACKEND: Final = "backend_"
 OPTIMIZER: Final = "optimizer_"
@@ -81,6 +82,8 @@ class Checkpoint:
             pace=Pace.from_json(state["pace"]),
             usual=Usual(**_tuples(state["usual"])),
             exclusions=Exclusions.from_json(state["exclusions"]),
+            spent=Spent.from_json(state["spent"]),
+            noise_energy=state["noise_energy"],
             loop=state["loop"],
         )
 
@@ -111,6 +114,8 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
         "pace": state.pace.to_json(),
         "usual": dataclasses.asdict(state.usual),
         "exclusions": state.exclusions.to_json(),
+        "spent": state.spent.to_json(),
+        "noise_energy": state.noise_energy,
         "loop": state.loop,
     }
     arrays: dict[str, Any] = {

@@ -21,6 +21,7 @@ from adagq.learners.own_task import OWN_KEYS, is_own, own_table
 from adagq.methods.table import Method, compared
 from adagq.methods.variants import Variant, find, rows_of
 from adagq.server.optimizers import Plain, optimizer_of
+from adagq.server.privacy import Privacy
 from adagq.server.robust import AGGREGATES
 from adagq.simulation.fleet import FleetConfig, fleet_config, load_fleet
 
@@ -51,10 +52,12 @@ class Training(BaseModel):
     aggregate: Text = "mean"  # mean, clipped, trimmed-mean, median or krum: what a round makes of its updates
     byzantine_share: Annotated[Number, Field(ge=0, lt=0.5)] = 0.3  # of the clients: trimmed-mean and krum leave out
     exclude_after: NotNegative = 0  # rounds with a refused or cut message: then a client pauses; 0 = never
+    privacy: Privacy = Privacy()  # differential privacy of each client
 
     @model_validator(mode="after")
     def _known_aggregate(self) -> "Training":
         AGGREGATES[self.aggregate]  # an unknown one is a ConfigError that names the nearest
+        self.privacy.check(self.aggregate)
         return self
 
 
@@ -79,6 +82,7 @@ class Config(BaseModel):
     def _consistent(self) -> "Config":
         for name in (self.method, *self.methods):
             self.row(name)
+        self.training.privacy.check(self.training.aggregate, self.task.clients)
         if self.training.participants > self.task.clients:
             raise ValueError(
                 f"training.participants = {self.training.participants}: there are {self.task.clients} clients"

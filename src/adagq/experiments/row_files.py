@@ -7,7 +7,7 @@ round costs its own bytes, however long the files are.
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,8 @@ from adagq.core.errors import CheckpointError, OutputError
 from adagq.core.jsonl import append_lines, encoded_lines
 
 ROWS, LEDGER, INCIDENTS, AUDIT = "rows.jsonl", "ledger.jsonl", "incidents.jsonl", "audit.jsonl"
-GROWING: Final = (INCIDENTS, LEDGER, ROWS, AUDIT)  # in the order in which a round is written
+EXCHANGES: Final = "exchanges.jsonl"  # of a deployment: every message as it was measured
+GROWING: Final = (INCIDENTS, LEDGER, ROWS, AUDIT)  # of every run, in the order in which a round is written
 CHUNK: Final = 2**20
 REMEDY: Final = "restore it from a copy; without one begin anew with another --out"
 
@@ -28,14 +29,15 @@ class Mark(NamedTuple):
 
 
 class RowFiles:
-    """Open for appending; made if they are not there."""
+    """Open for appending; made if they are not there. `more` are files that not every run has."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: Sequence[str] = ()) -> None:
         self._folder = folder
         self._open: dict[str, int] = {}
-        self._digests = {name: hashlib.sha256() for name in GROWING}
+        names = (*more, *GROWING)
+        self._digests = {name: hashlib.sha256() for name in names}
         try:
-            for name in GROWING:
+            for name in names:
                 self._open[name] = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
                 self._digests[name] = digest_of(folder / name)
         except BaseException:

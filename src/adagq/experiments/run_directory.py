@@ -4,6 +4,7 @@
     rows.jsonl       one line per method, seed and round
     ledger.jsonl     one line per method, seed, round and client
     incidents.jsonl  one line per client that did not deliver, or whose delivery could not be used
+    exchanges.jsonl  one line per message, of deployments alone
     audit.jsonl      one line per round, chained: what clients were asked for, incidents, digests of the files above
     checkpoint.npz   the last closed round, for `--resume`
 
@@ -16,7 +17,7 @@ changed since the checkpoint was written is found before anything is touched. do
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -28,6 +29,7 @@ from adagq.experiments.audit import kept_record, last_hash, round_record
 from adagq.experiments.checkpoint import Checkpoint, load, save
 from adagq.experiments.row_files import (
     AUDIT,
+    EXCHANGES,
     INCIDENTS,
     LEDGER,
     REMEDY,
@@ -57,9 +59,16 @@ class RunDirectory:
     """
 
     def __init__(
-        self, path: Path, config: str, resume: bool = False, whole: Whole | None = None, same: Same | None = None
+        self,
+        path: Path,
+        config: str,
+        resume: bool = False,
+        whole: Whole | None = None,
+        same: Same | None = None,
+        exchanges: bool = False,
     ) -> None:
         self._path = path
+        self._more = (EXCHANGES,) if exchanges else ()
         self._config = config
         self._whole = whole
         self._same = same
@@ -98,7 +107,7 @@ class RunDirectory:
         backend.restore(saved.backend)
         return saved.restore(method, backend.layout)
 
-    def append(self, result: RoundResult, backend: Backend) -> None:
+    def append(self, result: RoundResult, backend: Backend, exchanges: Iterable[Row] = ()) -> None:
         """Write a round: ledger, row, checkpoint. A kill in between is repaired by `--resume`.
 
         The checkpoint says how long the other files are, so they are brought to the disk before it.
@@ -106,6 +115,8 @@ class RunDirectory:
         try:
             files = self._files or self._create()
             files.check_there()
+            if self._more:
+                files.append(EXCHANGES, exchanges)
             for name, rows in ((INCIDENTS, result.incidents), (LEDGER, result.ledger), (ROWS, [result.row])):
                 files.append(name, rows)
             record = round_record(result, files.marks(), self._last_hash)
@@ -141,7 +152,7 @@ class RunDirectory:
         if not config.exists():
             with replacing(config) as file:
                 file.write(self._config.encode())
-        self._files = RowFiles(self._path)
+        self._files = RowFiles(self._path, self._more)
         self._last_hash = last_hash(self._path)
         return self._files
 
@@ -193,7 +204,9 @@ class RunDirectory:
             raise CheckpointError(f"{self._path}: {reason}, so it cannot be continued")
         self._checkpoint.unlink(missing_ok=True)
         sync_folder(self._path)
-        for path in (self._path / name for name in (LEDGER, INCIDENTS, ROWS)):  # rows last: they say what is whole
+        for path in (
+            self._path / name for name in (*self._more, LEDGER, INCIDENTS, ROWS)
+        ):  # rows last: they say what is whole
             with replacing(path) as file:
                 file.write(encoded_lines(row for row in read_lines(path) if _run_of(row) in kept))
         with replacing(self._path / CONFIG) as file:

@@ -58,6 +58,7 @@ def schedule_of(training: Training, seed: int, exchange_seconds: float = 0.0, **
     names = Schedule.__dataclass_fields__.keys() & Training.model_fields.keys()
     given = {name: getattr(training, name) for name in names} | changes
     given["exchanges"] = exchanges_of(given["exchanges"], exchange_seconds)
+    given["privacy"] = given["privacy"].calibrated(training.max_rounds)
     return Schedule(seed=seed, **given)
 
 

@@ -19,8 +19,9 @@ from adagq.flower.names import ROUND, WEIGHT
 from adagq.methods.table import Method
 from adagq.rounds import Schedule
 from adagq.rounds.schedule import AUTO, exchanges_of
+from adagq.server.privacy import privacy_of
 
-GIVEN: Final = ("seed", "min_clients")  # of the schedule: set by the strategy, not by the user's keywords
+GIVEN: Final = ("seed", "min_clients", "noise_seed")  # of the schedule: set by the strategy, not by the user's keywords
 EXCHANGE_SECONDS: Final = 1.0  # that Flower takes for an exchange at the least (`adagq bench flower`)
 USUAL: Final = {"weighted_by_key": WEIGHT, "arrayrecord_key": "arrays", "configrecord_key": "config"}
 RATE: Final = "lr"
@@ -69,5 +70,6 @@ def checked_schedule(schedule: Mapping[str, Any]) -> dict[str, Any]:
     if exchanges not in (1, 2, AUTO):
         raise ConfigError(f"exchanges = {exchanges!r}: a round has 1 or 2, or {AUTO!r}")
     given = {**schedule, "exchanges": exchanges_of(exchanges, EXCHANGE_SECONDS)}
+    given["privacy"] = privacy_of(schedule.get("privacy"))
     Schedule(seed=0, **given)  # checks the values now, not when the run starts
     return given

@@ -7,37 +7,21 @@ own)`, upload_seconds` (first chunk seen to last)`, uplink_bps, downlink_bps` (b
 error`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from adagq.core.atomic import replacing
-from adagq.core.jsonl import append_lines, encoded_lines, read_lines
+from adagq.experiments.row_files import EXCHANGES
 
-EXCHANGES: Final = "exchanges.jsonl"
+__all__ = ["EXCHANGES", "exchange_lines"]
 
 
-def append_exchanges(run_dir: Path | None, row: Mapping[str, Any], exchanges: Iterable[dict[str, Any]]) -> None:
-    """Write the messages of the round that `row` closes."""
-    if run_dir is None:
-        return
+def exchange_lines(row: Mapping[str, Any], exchanges: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the lines of the round that `row` closes."""
     run = {key: row[key] for key in ("method", "seed")}
-    append_lines(
-        run_dir / EXCHANGES, ({key: _known(value) for key, value in (run | line).items()} for line in exchanges)
-    )
+    return ({key: _known(value) for key, value in (run | line).items()} for line in exchanges)
 
 
 def _known(value: Any) -> Any:
     """JSON has no infinity: a rate that is not known yet is null."""
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def cut_exchanges(run_dir: Path | None, last_round: int) -> None:
-    """Drop what a killed run wrote after `last_round`."""
-    path = None if run_dir is None else run_dir / EXCHANGES
-    if path is None or not path.is_file():
-        return
-    kept = encoded_lines(line for line in read_lines(path) if line["round"] <= last_round)
-    with replacing(path) as file:
-        file.write(kept)

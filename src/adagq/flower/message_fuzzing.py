@@ -34,6 +34,24 @@ def carry(message: Any, rng: random.Random) -> Any:
     return dataclasses.replace(read(record, kind), client=message.client)
 
 
+def damage(records: RecordDict, rng: random.Random) -> None:
+    """Damage the report or the update among a node's records, if there is one; in half of the cases its payload."""
+    names = [name for name in (PREFIX + "report", PREFIX + "update") if isinstance(records.get(name), ConfigRecord)]
+    if not names:
+        return
+    name = names[-1]
+    arrays = records.get(name + ARRAYS)
+    if isinstance(arrays, ArrayRecord) and "payload" in arrays and rng.random() < HARM_SHARE:
+        data = bytearray(arrays["payload"].data)
+        if rng.random() < HARM_SHARE:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        else:
+            data = bytearray(rng.randbytes(len(data)))
+        arrays["payload"] = Array(dtype="uint8", shape=(len(data),), stype=STYPE, data=bytes(data))
+    else:
+        _damage(records, name, rng)
+
+
 def _damage(record: RecordDict, name: str, rng: random.Random) -> None:
     plain, arrays = record[name], record.get(name + ARRAYS)
     assert isinstance(plain, ConfigRecord)

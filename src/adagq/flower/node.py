@@ -6,6 +6,7 @@ clock is read once, for the server to see how long the message was on its way.
 """
 
 import os
+import secrets
 import time
 import traceback
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any, Final
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 
 from adagq.client.learner import Learner
+from adagq.client.privacy import check_noise
 from adagq.client.replica import Replica, receive
 from adagq.client.work import probe, work
 from adagq.core.errors import DataError, NonFiniteError, PayloadError
@@ -29,6 +31,7 @@ from adagq.flower.storage import Storage, digest_of
 
 STATE: Final = "adagq"  # what Flower keeps of us between messages
 FOLDER_SETTING: Final = "adagq-folder"
+LEAST_NOISE: Final = "adagq-least-noise"  # times the clip: a node that asks for privacy works for no server without it
 LONGEST_TRACE: Final = 4000  # characters of a traceback that go to the server: its end
 
 
@@ -45,6 +48,10 @@ def answer(asked: RecordDict, context: Context, make: Make) -> RecordDict:
             node |= _introduction(context, learner)
             storage.forget_old_runs()
         else:
+            if LEAST_NOISE in context.node_config:
+                sync = read(asked, Sync) if holds(asked, Sync) else None
+                task = read(asked, Task) if holds(asked, Task) else None
+                check_noise(sync, task, float(context.node_config[LEAST_NOISE]), EVALUATE in asked)
             node |= _serve(asked, reply, learner, storage, str(run["digest"]))
             # Flower keeps this record with the node: small enough to travel with every message.
             context.state[STATE] = ConfigRecord({"version": node["version"], "path": str(storage.model)})
@@ -120,12 +127,13 @@ def _serve(asked: RecordDict, reply: RecordDict, learner: "_Timed", storage: Sto
         task = read(asked, Task)
         learner.train_seconds = 0.0
         try:
-            update, state = work(learner, replica, task, storage.state(task.round))
+            update, state = work(learner, replica, task, storage.state(task.round), secrets.randbits(63))
         except NonFiniteError as error:
             return node | {"diverged": f"training left numbers that are not finite: {error}"}
         storage.keep_state(task.round, state)
         write(reply, update)
-        reply[METRICS] = _trained(learner, update.train_loss)
+        if not task.clip_norm:  # what training measured is private
+            reply[METRICS] = _trained(learner, update.train_loss)
         node["train-seconds"] = learner.train_seconds
         node["encode-seconds"] = time.perf_counter() - begun - learner.train_seconds
     return node

@@ -38,5 +38,6 @@ class OwnRounds(Strategy):
 def _not_wrapped() -> ConfigError:
     return ConfigError(
         "adagq's strategies run their own rounds on compressed updates and cannot be wrapped by another strategy: "
-        "Flower's differential privacy would have no effect; nothing was trained"
+        "Flower's differential privacy would have no effect; nothing was trained. "
+        'Use the strategy\'s own: privacy={"clip": 1.0, "epsilon": 8.0}'
     )

@@ -5,6 +5,7 @@ controllers and server code as the simulator, over a backend of nodes.
 """
 
 import math
+import secrets
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -34,13 +35,14 @@ from adagq.flower.conventions import (
     without_meaning,
 )
 from adagq.flower.evaluation import Aggregate, NodeMetrics
-from adagq.flower.exchange_log import append_exchanges, cut_exchanges
+from adagq.flower.exchange_log import exchange_lines
 from adagq.flower.metrics import fill_in, log_round, metric_of, metrics_of
 from adagq.flower.own_rounds import OwnRounds
 from adagq.flower.status import Status
 from adagq.methods.table import Method, method_of
 from adagq.rounds import Goal, RoundResult, Schedule, State, drive
 from adagq.server.optimizers import optimizer_of
+from adagq.server.privacy import privacy_of
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Row = Mapping[str, Any]
@@ -85,10 +87,10 @@ class Compressed(OwnRounds):
     **schedule
         Fields of `adagq.rounds.schedule.Schedule`: `learning_rate`, `decay`, `participants`, `exchanges` (1, 2 or
         "auto"), `deadline_seconds`, `first_deadline_seconds`, `min_updates`, `aggregate` ("mean", "clipped",
-        "trimmed-mean", "median", "krum"), `exclude_after`, … Where these are not given, the key `lr` of `train_config`
-        is the `learning_rate`, which then stays as it is unless `decay` is given, `local-epochs` the method's epochs,
-        and `timeout` of `start` the `first_deadline_seconds`. Options of Flower's FedAvg that have no meaning here are
-        named in one warning.
+        "trimmed-mean", "median", "krum"), `exclude_after`, `privacy` ({"clip": 1.0, "epsilon": 8.0}), … Where these are
+        not given, the key `lr` of `train_config` is the `learning_rate`, which then stays as it is unless `decay` is
+        given, `local-epochs` the method's epochs, and `timeout` of `start` the `first_deadline_seconds`. Options of
+        Flower's FedAvg that have no meaning here are named in one warning.
     """
 
     def __init__(
@@ -180,8 +182,9 @@ class Compressed(OwnRounds):
         nodes.last_round = num_rounds
         nodes.status = Status(self.out)
         nodes.train_config = config_for_nodes(train_config)
+        schedule = self._scheduled(timeout, num_rounds, train_config)
         measured = NodeMetrics(
-            self.fraction_evaluate,
+            0.0 if schedule.privacy.on else self.fraction_evaluate,  # what nodes measure is private
             self.min_evaluate_nodes,
             self.seed,
             float(timeout),
@@ -189,9 +192,8 @@ class Compressed(OwnRounds):
             self.train_metrics_aggr_fn,
             self.evaluate_metrics_aggr_fn,
         )
-        schedule = self._scheduled(timeout, train_config)
         text = self._config if self._config is not None else self._settings(schedule, num_rounds)
-        directory = nullcontext() if self.out is None else RunDirectory(self.out, text, self.resume)
+        directory = nullcontext() if self.out is None else RunDirectory(self.out, text, self.resume, exchanges=True)
         with directory as files:
             arrays.flatten_as(nodes.agree(schedule.min_clients))
             schedule = self._sampled(schedule, len(nodes.clients(1, schedule.min_clients)))
@@ -204,7 +206,8 @@ class Compressed(OwnRounds):
                 result.evaluate_metrics_serverapp[0] = first
             if state is not None:
                 nodes.adopt(state.model.vector, state.model.buffers)
-                cut_exchanges(self.out, state.round)
+                if schedule.privacy.local:  # nodes may have answered in the round that was not closed
+                    state.spent = state.spent.interrupted()
                 log(INFO, "Going on after round %d", state.round)
 
             def observe(one: RoundResult) -> None:
@@ -215,8 +218,7 @@ class Compressed(OwnRounds):
                     result.evaluate_metrics_clientapp[one.row["round"]] = evaluated
                     fill_in(one.row, evaluated)
                 if files is not None:
-                    files.append(one, nodes)
-                    append_exchanges(self.out, one.row, nodes.exchanges)
+                    files.append(one, nodes, exchange_lines(one.row, nodes.exchanges))
                 log_round(one, num_rounds)
                 result.train_metrics_clientapp[one.row["round"]] = MetricRecord({**metrics_of(one.row), **trained})
 
@@ -253,7 +255,7 @@ class Compressed(OwnRounds):
     def _finished(self, rows: Sequence[Row], goal: Goal) -> bool:
         return bool(rows) and (goal.met(rows) or (self.until is not None and self.until(rows)))
 
-    def _scheduled(self, timeout: float, train_config: ConfigRecord | None) -> Schedule:
+    def _scheduled(self, timeout: float, num_rounds: int, train_config: ConfigRecord | None) -> Schedule:
         given = dict(self._schedule)
         rate = None if train_config is None else train_config.get("lr")
         if isinstance(rate, int | float) and "learning_rate" not in given:
@@ -262,7 +264,9 @@ class Compressed(OwnRounds):
         given.setdefault("first_deadline_seconds", float(timeout))
         given.setdefault("deadline_factor", DEADLINE_FACTOR)
         least = max(self.min_available_nodes, int(given.get("min_updates", 1)))
-        return Schedule(seed=self.seed, min_clients=least, **given)
+        given["privacy"] = privacy_of(given.get("privacy")).calibrated(num_rounds)
+        given["privacy"].check(given.get("aggregate", "mean"), least)
+        return Schedule(seed=self.seed, min_clients=least, noise_seed=secrets.randbits(63), **given)
 
     def _sampled(self, schedule: Schedule, present: int) -> Schedule:
         """Return the schedule with the number of nodes that `fraction_train` stands for."""

@@ -23,6 +23,8 @@ from adagq.flower.transport import Reply
 STEPS: Final = ("receive-seconds", "probe-seconds", "train-seconds", "encode-seconds")
 BYTES_PER_SECOND: Final = 125_000  # in one Mbit/s
 LONGEST_SECONDS: Final = 600.0  # that Flower is taken to need for an exchange
+RECENT: Final = 5  # rounds
+PATIENCE: Final = 2.0  # times the longest median of recent rounds: half of the nodes take longer than the median
 
 
 class HasBytes(Protocol):
@@ -59,23 +61,28 @@ class Timing:
         self.exchanges: list[dict[str, Any]] = []  # of this round, as measured
         self._trips: dict[int, Trip] = {}
         self._rests: dict[int, list[float]] = {}  # phase of the round (1, 2) -> what was left of each exchange
-        self._usual: dict[int, float] = {}  # phase -> Flower's part in the last round
+        self._usual: dict[int, list[float]] = {}  # phase -> Flower's part in recent rounds
         self._waited = False  # for anyone in this round
 
     def begin(self) -> None:
         """Begin a round; if nobody answered the last one in time, Flower is taken to need twice as long."""
         if self._waited and not self._rests:
-            self._usual = {phase: min(2.0 * max(self._usual.get(phase, 0.0), 1.0), LONGEST_SECONDS) for phase in (1, 2)}
-        self._usual |= {phase: median(rests) for phase, rests in self._rests.items()}
+            for phase in (1, 2):
+                self._note(phase, 2.0 * max(*self._usual.get(phase, ()), 1.0, 0.0))
+        for phase, rests in self._rests.items():
+            self._note(phase, median(rests))
         self._waited = False
         self.exchanges.clear()
         self._trips.clear()
         self._rests.clear()
 
     def usual_seconds(self, phase: int) -> float:
-        """Return Flower's own part up to the end of this phase, as in the last round."""
+        """Return what Flower's own part may take up to the end of this phase: more than in any recent round.
+
+        It varies from message to message, and from round to round on a busy machine; it is nobody's fault.
+        """
         self._waited = True
-        return sum(seconds for number, seconds in self._usual.items() if number <= phase)
+        return PATIENCE * sum(max(seconds) for number, seconds in self._usual.items() if number <= phase)
 
     def own_seconds(self, phase: int = 2) -> float:
         """Return Flower's own part of this round, up to the end of this phase."""
@@ -174,12 +181,17 @@ class Timing:
 
     def to_json(self) -> dict[str, Any]:
         wires = {str(client): [wire.up.to_json(), wire.down.to_json()] for client, wire in self.wires.items()}
-        own = self._usual | {phase: median(rests) for phase, rests in self._rests.items()}
+        own = self._usual | {
+            phase: [*self._usual.get(phase, ()), median(rests)][-RECENT:] for phase, rests in self._rests.items()
+        }
         return {"wires": wires, "usual": {str(phase): seconds for phase, seconds in own.items()}}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.wires = {int(client): Wire(*map(Link.from_json, links)) for client, links in saved["wires"].items()}
-        self._usual = {int(phase): seconds for phase, seconds in saved["usual"].items()}
+        self._usual = {int(phase): list(seconds) for phase, seconds in saved["usual"].items()}
+
+    def _note(self, phase: int, seconds: float) -> None:
+        self._usual[phase] = [*self._usual.get(phase, ()), min(seconds, LONGEST_SECONDS)][-RECENT:]
 
 
 def said_by(reply: Reply) -> Mapping[str, Any]:

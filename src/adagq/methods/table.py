@@ -108,6 +108,10 @@ for _row in (
         "adagq-heterogeneous", "AdaGQ, heterogeneous only", "a fixed average of the levels", PACKED,
         AdaGQ(adaptive=False), rate_curve=True,
     ),
+    Method(
+        "adagq-vote", "AdaGQ, vote", "the paper's algorithm where no single client tips the levels", PACKED,
+        AdaGQ(vote="leave-one-out"), rate_curve=True,
+    ),
     Method("norm-only", "norm rule", "levels follow the aggregate's norm (figure 2b)", PACKED, NormOnly()),
     # Rivals without a barrier (docs/methods.md).
     Method(

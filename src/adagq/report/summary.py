@@ -6,6 +6,7 @@
                         "compute_seconds", "upload_seconds", "download_seconds", "waiting_seconds",
                         "server_seconds",
                         "tax", "speedup", "accuracy", "best_accuracy", "speedup_at_least": {"mean", "std"},
+                        "epsilon": the same, of the last round, where training was differentially private,
                         "missed": the same, of all rounds of the seeds that never got there; null if all did,
                         "per_seed": {seed: the numbers behind the means}}}}
 
@@ -156,6 +157,8 @@ def _until_target(run: Sequence[Row], target: float, clients: int) -> dict[str, 
     record |= {f"{phase}_seconds": _total(used, f"{phase}_seconds") for phase in PHASES}
     record["accuracy"] = accuracies[-1] if accuracies else None
     record["best_accuracy"] = max(accuracies, default=None)
+    if "epsilon" in run[-1]:  # of all rounds: what came after the target was released too
+        record |= {"epsilon": run[-1]["epsilon"], "delta": run[-1]["delta"]}
     return record
 
 
@@ -181,6 +184,8 @@ def _method(seeds: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {"reached": len(reached) / len(seeds)}
     result |= {key: _spread(reached, key) for key in (*SPENT, "tax", "speedup", "speedup_at_least")}
     result |= {key: _spread(list(seeds.values()), key) for key in ("accuracy", "best_accuracy")}
+    if all("epsilon" in record for record in seeds.values()):
+        result["epsilon"] = _spread(list(seeds.values()), "epsilon")
     result["missed"] = {key: _spread(missed, key) for key in (*SPENT, "accuracy", "best_accuracy")} if missed else None
     result["per_seed"] = {str(seed): record for seed, record in sorted(seeds.items())}
     return result

@@ -84,9 +84,20 @@ def sheet(summary: Summary) -> Sheet:
         if run["reference"] in methods
         else "",
         scale_note(run["payload_scale"]),
+        _privacy_note(methods),
     ]
     title = f"Until {percent(run['target'])} accuracy"
     return Sheet(title, tuple(name for name, _, _ in columns), lines, tuple(note for note in notes if note))
+
+
+def _privacy_note(methods: Mapping[str, Any]) -> str:
+    """Return what the runs spent of their clients' privacy until their last round; empty if none did."""
+    spent = {name: record["epsilon"]["mean"] for name, record in methods.items() if "epsilon" in record}
+    if not spent:
+        return ""
+    delta = max(seed["delta"] for name in spent for seed in methods[name]["per_seed"].values())
+    named = ", ".join(f"{name} {digits(epsilon)}" for name, epsilon in spent.items())
+    return f"Differential privacy of each client at delta = {delta:g}, epsilon: {named}."
 
 
 def _phases(summary: Summary, records: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Loops decide whom to post to and how long to wait; everything that they do with 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from adagq.control.controller import Pair
 from adagq.core.messages import Arrival, Choice, Facts, Incident, Receipt, Report, Settlement, Sync, Task
 from adagq.core.vectors import FloatVector
 from adagq.methods.table import Method
@@ -56,8 +57,12 @@ class Attempt:
             self.validator.clamp,
             self.schedule.aggregate,
             self.schedule.byzantine_share,
+            self.schedule.privacy,
+            self.schedule.noise_seed_of(self.round),
         )
-        probes = self.method.controller.probe(self.state.control, self.clients, self.method.uplink)
+        probes: Mapping[int, Pair] = {}
+        if not self.schedule.privacy.on:  # losses are private
+            probes = self.method.controller.probe(self.state.control, self.clients, self.method.uplink)
         broadcaster, model = self.state.broadcaster, self.state.model
         for client in self.clients:
             sync = broadcaster.sync(client, self.round, model)
@@ -65,11 +70,21 @@ class Attempt:
 
     def facts(self, reports: Sequence[Report]) -> Facts:
         state = self.state
-        return Facts(self.round, tuple(reports), state.receipts, state.norm, state.server_seconds, state.downloaded)
+        return Facts(
+            self.round,
+            tuple(reports),
+            state.receipts,
+            state.norm,
+            state.server_seconds,
+            state.downloaded,
+            state.noise_energy,
+        )
 
     def task(self, client: int, choices: Mapping[int, Choice]) -> Task:
         """Return a client's task, as the controller chose it, and note it."""
-        choice = choices[client]
+        choice, privacy = choices[client], self.schedule.privacy
+        if privacy.local:  # whatever becomes of its answer, the server may have seen it
+            self.state.spent = self.state.spent.after([client])
         task = Task(
             client=client,
             round=self.round,
@@ -80,6 +95,8 @@ class Attempt:
             budget_bytes=choice.budget_bytes,
             budget_bits=choice.budget_bits,
             rate_curve=self.method.rate_curve,
+            clip_norm=privacy.clip,
+            noise_deviation=privacy.deviation if privacy.local else 0.0,
         )
         self.tasks.append(task)
         return task

@@ -6,6 +6,7 @@ What happens with a round is the observers' business: a run directory writes it 
 strategy collects it. They are called in order before the result is handed on.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +18,7 @@ from adagq.rounds.loops import LOOPS
 from adagq.rounds.schedule import Schedule
 from adagq.rounds.state import RoundResult, State
 
+logger = logging.getLogger("adagq")
 Row = Mapping[str, Any]
 Observer = Callable[[RoundResult], object]
 
@@ -54,6 +56,9 @@ def drive(
     observers: Iterable[Observer] = (),
 ) -> Iterator[RoundResult]:
     """Yield closed rounds until the goal is met; `past` are the rows of a run that goes on from `state`."""
+    schedule.privacy.check(schedule.aggregate, layout=backend.layout)
+    if schedule.privacy.on and getattr(method.controller, "reads_losses", False):
+        logger.warning("%s adapts to clients' losses, which are private: it goes on without them", method.name)
     rows: Sequence[Row] = past
     watching = tuple(observers)
     for result in LOOPS[method.loop](method, backend, schedule, state):

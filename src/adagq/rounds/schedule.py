@@ -6,9 +6,10 @@ from math import inf
 from typing import Final
 
 from adagq.core.errors import ConfigError
-from adagq.core.seeds import generator
+from adagq.core.seeds import derive, generator
 from adagq.server.deadlines import DeadlinePolicy
-from adagq.server.intake import Bounds
+from adagq.server.intake import NO_PRIVACY, Bounds
+from adagq.server.privacy import Privacy
 from adagq.server.robust import AGGREGATES
 
 AUTO: Final = "auto"
@@ -45,6 +46,8 @@ class Schedule:
     aggregate: str = "mean"  # of `server.robust.AGGREGATES`
     byzantine_share: float = 0.3  # of the updates that may be bad: what trimmed-mean and krum leave out
     exclude_after: int = 0  # rounds with a refused or cut message: then the client pauses; 0 = never
+    privacy: Privacy = NO_PRIVACY  # with its noise multiplier known
+    noise_seed: int | None = None  # of the server's noise, a secret; None: the run's own, for simulations
 
     def __post_init__(self) -> None:
         AGGREGATES[self.aggregate]  # an unknown one is a ConfigError that names the nearest
@@ -52,6 +55,7 @@ class Schedule:
             raise ConfigError(f"byzantine_share = {self.byzantine_share!r}: must be from 0 to below 0.5")
         if self.exclude_after < 0:
             raise ConfigError(f"exclude_after = {self.exclude_after!r}: must be at least 0")
+        self.privacy.check(self.aggregate)
 
     @property
     def deadlines(self) -> DeadlinePolicy:
@@ -60,6 +64,10 @@ class Schedule:
     @property
     def bounds(self) -> Bounds:
         return Bounds(self.norm_bound or inf, self.weight_bound or inf)
+
+    def noise_seed_of(self, round: int) -> int:
+        """Return the seed of the server's noise in a round."""
+        return derive(self.seed if self.noise_seed is None else self.noise_seed, "noise", round)
 
     def cohort(self, round: int, present: Sequence[int], attempt: int = 0) -> tuple[int, ...]:
         """Return the clients of this round, drawn from those that are there, in order; other ones if it is repeated."""

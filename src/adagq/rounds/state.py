@@ -13,11 +13,13 @@ from adagq.server.deadlines import Pace
 from adagq.server.exclusion import Exclusions
 from adagq.server.intake import Usual
 from adagq.server.model import GlobalModel
+from adagq.server.privacy import Spent
 
 NO_BROADCAST = Broadcast()
 NO_PACE = Pace()
 NOTHING_USUAL = Usual()
 NO_EXCLUSIONS = Exclusions()
+NOTHING_SPENT = Spent()
 
 
 @dataclass
@@ -36,6 +38,8 @@ class State:
     pace: Pace = NO_PACE
     usual: Usual = NOTHING_USUAL
     exclusions: Exclusions = NO_EXCLUSIONS
+    spent: Spent = NOTHING_SPENT
+    noise_energy: float = 0.0  # that privacy put into the last mean, as expected
     loop: dict[str, Any] = field(default_factory=dict)  # what a loop of its own kind keeps, as plain JSON values
 
 

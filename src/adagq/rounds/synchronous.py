@@ -132,6 +132,10 @@ def _move(state: State, attempt: Attempt, outcome: Outcome, control: Any) -> Non
     state.norm = sqrt(squared_norm(mean))
     state.round, state.receipts, state.server_seconds = attempt.round, outcome.learnt, outcome.settlement.server_seconds
     state.control, state.downloaded = control, state.broadcaster.latest
+    privacy, counted = attempt.schedule.privacy, attempt.intake.accepted
+    state.noise_energy = privacy.noise_energy(mean.size, len(counted))
+    if privacy.central:
+        state.spent = state.spent.after(counted)
     state.pace = state.pace.after(
         attempt.syncs, attempt.tasks, outcome.learnt, attempt.report_seconds, attempt.decided_seconds
     )
@@ -168,6 +172,8 @@ def _result(
     model = state.model
     scores = attempt.backend.evaluate(model.vector, model.buffers)
     row = row_of(outcome.settlement, state.norm, *scores, model.version - 1, incidents)
+    if schedule.privacy.on:
+        row |= state.spent.columns(schedule.privacy)
     run = {"method": method.name, "seed": schedule.seed, "round": state.round}
     return RoundResult(
         run | {"seconds": state.seconds} | row | {"attempts": attempts},

@@ -18,9 +18,11 @@ from adagq.core.messages import Update
 from adagq.core.vectors import FloatVector, Layout
 from adagq.server.aggregate import norm_of, usable
 from adagq.server.buffers import checked_buffers, mean_buffers, median_buffers
+from adagq.server.privacy import Privacy
 from adagq.server.robust import AGGREGATES
 
 HELD_BYTES: Final = 256 * 2**20
+NO_PRIVACY: Final = Privacy()
 RECENT: Final = 100  # norms and example counts that are remembered
 Note = Callable[[int, str], None]  # client, reason
 
@@ -60,6 +62,8 @@ class Intake:
     clamp: Note
     aggregate: str = "mean"  # of AGGREGATES
     byzantine_share: float = 0.3  # of the updates that may be bad, where the aggregate needs to know
+    privacy: Privacy = NO_PRIVACY
+    noise_seed: int = 0
     accepted: dict[int, int] = field(default_factory=dict)  # client -> examples that count
     discounts: dict[int, float] = field(default_factory=dict)  # client -> how much of its update counts; 1 if not here
     _held: dict[int, Update] = field(default_factory=dict)
@@ -96,7 +100,7 @@ class Intake:
         if not self.accepted:
             return None
         buffers = self._close_buffers()
-        mean = self._sum.mean()
+        mean = self.privacy.noised(self._sum.mean(), len(self.accepted), self.noise_seed)
         return (mean, buffers) if usable(mean) and usable(buffers) else None
 
     def learnt(self) -> Usual:
@@ -135,6 +139,8 @@ class Intake:
 
     def _take(self, client: int) -> None:
         update = self._drop(client)
+        if self.privacy.on:  # all weigh the same: examples are a claim, and would be a client's own business
+            update = replace(update, examples=1)
         known = self._measure.examples
         most = max(int(self.bounds.examples * median(known)), 1) if known and self.bounds.examples < math.inf else None
         if most is not None and update.examples > most:
@@ -152,6 +158,9 @@ class Intake:
 
     def _add(self, update: Update) -> None:
         discount = self.discounts.get(update.client, 1.0)
+        if self.privacy.central:  # no more than the noise hides; quantization makes norms larger, which is no offence
+            self._sum.add_clipped(update, self.privacy.clip, None, discount)
+            return
         if self.bounds.norm == math.inf:
             self._sum.add(update, None, discount)
             return

@@ -29,7 +29,7 @@ register(app, "adagq.flower.local.app:learner")
 """
 SCHEDULE: Final = (
     *("learning_rate", "decay", "participants", "exchanges", "deadline_seconds"),
-    *("min_updates", "norm_bound", "weight_bound", "aggregate", "byzantine_share", "exclude_after"),
+    *("min_updates", "norm_bound", "weight_bound", "aggregate", "byzantine_share", "exclude_after", "privacy"),
 )
 
 
