@@ -167,9 +167,8 @@ class AdaGQ:
         if not usable_norm(facts.norm):  # nothing was aggregated, so nothing was probed
             return state.mean_levels
         slope = self._slope(state, facts)
-        if self.vote == "mean":
-            slope = (slope > 0) - (slope < 0)
-        moved = state.mean_levels * 2.0**-slope
+        bits = slope if self.vote == "leave-one-out" else float((slope > 0) - (slope < 0))
+        moved = state.mean_levels * math.exp2(-bits)
         if usable_norm(state.norm):
             moved += self.norm_gain * (math.log2(facts.norm) - math.log2(state.norm))
         return min(max(moved, self.levels_min), self.levels_max)

@@ -32,7 +32,7 @@ from adagq.server.intake import Usual
 from adagq.server.model import GlobalModel
 from adagq.server.privacy import Spent
 
-FORMAT: Final = 5
+FORMAT: Final = 4
 REMEDY: Final = "remove it to keep the runs that are at their end and begin the others anew"
 BACKEND: Final = "backend_"
 OPTIMIZER: Final = "optimizer_"
@@ -82,8 +82,8 @@ class Checkpoint:
             pace=Pace.from_json(state["pace"]),
             usual=Usual(**_tuples(state["usual"])),
             exclusions=Exclusions.from_json(state["exclusions"]),
-            spent=Spent.from_json(state["spent"]),
-            noise_energy=state["noise_energy"],
+            spent=Spent.from_json(state.get("spent", {})),
+            noise_energy=state.get("noise_energy", 0.0),
             loop=state["loop"],
         )
 

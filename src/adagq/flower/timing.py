@@ -68,7 +68,7 @@ class Timing:
         """Begin a round; if nobody answered the last one in time, Flower is taken to need twice as long."""
         if self._waited and not self._rests:
             for phase in (1, 2):
-                self._note(phase, 2.0 * max(*self._usual.get(phase, ()), 1.0, 0.0))
+                self._note(phase, 2.0 * max((1.0, *self._usual.get(phase, ()))))
         for phase, rests in self._rests.items():
             self._note(phase, median(rests))
         self._waited = False
@@ -188,7 +188,8 @@ class Timing:
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.wires = {int(client): Wire(*map(Link.from_json, links)) for client, links in saved["wires"].items()}
-        self._usual = {int(phase): list(seconds) for phase, seconds in saved["usual"].items()}
+        for phase, seconds in saved["usual"].items():  # one number in checkpoints of earlier versions
+            self._usual[int(phase)] = list(seconds) if isinstance(seconds, list) else [seconds]
 
     def _note(self, phase: int, seconds: float) -> None:
         self._usual[phase] = [*self._usual.get(phase, ()), min(seconds, LONGEST_SECONDS)][-RECENT:]
