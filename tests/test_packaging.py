@@ -90,7 +90,7 @@ def test_the_wheel_asks_for_little_and_offers_the_rest(unpacked: Path) -> None:
     plain = {text.partition(">")[0] for text in metadata.get_all("Requires-Dist") if "extra ==" not in text}
     assert plain == {"numpy", "numba", "xxhash", "pydantic", "typer", "rich", "tomli-w"}
     extras = {"torch", "report", "pandas", "flower", "ray", "tensorboard", "mlflow", "wandb", "hub", "all", "dev"}
-    extras |= {"privacy"}
+    extras |= {"docs", "privacy"}
     assert set(metadata.get_all("Provides-Extra")) == extras
 
 
@@ -123,6 +123,20 @@ def test_the_core_needs_no_extra(unpacked: Path, tmp_path: Path) -> None:
     # No kernel is compiled before the missing package is named.
     train = adagq(unpacked, tmp_path, "train", "--workers", "1", bare=True)
     assert (train.returncode, train.stderr.strip()) == (2, 'adagq: torch is not installed: pip install "adagq[torch]"')
+
+
+def test_codecs_alone_need_numpy_numba_and_xxhash() -> None:
+    statement = """
+import sys, numpy
+from adagq.codecs import QSGD, decode
+decode(QSGD(levels=15).encode(numpy.ones(9, "f4"), seed=1))
+known = ("pydantic", "typer", "rich", "tomli_w", "click", *%r)
+print(sorted(set(known) & set(sys.modules) - {"scipy"}))  # numba takes it where it is installed
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", statement % (HEAVY,)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(
