@@ -52,7 +52,7 @@ def compare(
     config: ConfigLike = None,
     *,
     out: Path | str | None = None,
-    workers: int | None = None,
+    workers: int | str | None = None,
     resume: bool = False,
     on_round: OnRound | None = None,
     **settings: Unpack[Settings],
@@ -65,9 +65,9 @@ def compare(
         The settings to start from; None: the defaults, digits on the paper's fleet.
     out : path or None
         The run directory; None: a temporary one that lives as long as the result.
-    workers : int or None
-        Worker processes; None: this process alone. A script that asks for several keeps its call under
-        `if __name__ == "__main__":`.
+    workers : int, str or None
+        Worker processes; None: this process alone; "ray" or "ray://host:port": a Ray cluster. A script that asks for
+        several keeps its call under `if __name__ == "__main__":`.
     resume : bool
         Continue the run in `out`.
     on_round : callable or None
@@ -86,7 +86,7 @@ def train(
     config: ConfigLike = None,
     *,
     out: Path | str | None = None,
-    workers: int | None = None,
+    workers: int | str | None = None,
     resume: bool = False,
     on_round: OnRound | None = None,
     **settings: Unpack[Settings],
@@ -130,12 +130,12 @@ def _run(
     config: Config,
     population: Population | None,
     out: Path | str | None,
-    workers: int | None,
+    workers: int | str | None,
     resume: bool,
     on_round: OnRound | None,
 ) -> Result:
     workers = 1 if workers is None else workers
-    if workers < 1:
+    if isinstance(workers, int) and workers < 1:
         raise ConfigError(f"workers = {workers}: must be at least 1")
     if population is not None and workers != 1:
         raise ConfigError(f"workers = {workers}: a population of your own runs in one process, workers = 1")

@@ -69,7 +69,7 @@ def left(parts: Sequence[Part], out: Path) -> int:
     return sum(len(runs_left(part.config, out / part.folder)) for part in parts)
 
 
-def play(parts: Sequence[Part], out: Path, workers: int = 1) -> Iterator[Step]:
+def play(parts: Sequence[Part], out: Path, workers: int | str = 1) -> Iterator[Step]:
     """Run what is left into `out`; yield after each round."""
     for part in parts:
         directory = out / part.folder

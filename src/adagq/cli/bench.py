@@ -1,4 +1,4 @@
-"""`adagq bench`: codecs, server, simulator, links, one update and attacks, measured on this machine."""
+"""`adagq bench`: codecs, server, simulator, crowds, links, one update and attacks, measured on this machine."""
 
 import socket
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adagq.cli.common import ConfigFile, Settings, settings_file
+from adagq.cli.common import ConfigFile, Settings, Workers, settings_file, worker_count
 
 bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
 
@@ -92,6 +92,21 @@ def bench_simulator(
     from adagq.benchmarks.simulator import run
 
     run(workers, rounds)
+
+
+@bench.command("scale")
+def bench_scale(
+    clients: Annotated[int, typer.Option(min=2, help="Clients, most of whom a run never sees.")] = 10_000,
+    cohort: Annotated[int, typer.Option(min=1, help="Clients a round.")] = 100,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds.")] = 20,
+    method: Annotated[str, typer.Option(help="A row of `adagq methods`.")] = "adagq-fit",
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Keep the run directory here.")] = None,
+) -> None:
+    """Simulate a crowd: seconds a round beside bare training, peak memory, size of the run directory."""
+    from adagq.benchmarks.scale import run
+
+    run(clients, cohort, rounds, method, worker_count(workers), out)
 
 
 @bench.command("update")

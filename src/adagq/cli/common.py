@@ -22,7 +22,12 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="key=value on 
 Task = Annotated[
     str | None, typer.Option(help="Your own model and data: my.py:build, a function that returns a population.")
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        help="Worker processes, default: one per core; or a Ray cluster: ray, ray:HOST:PORT, ray://HOST:PORT."
+    ),
+]
 Out = Annotated[Path | None, typer.Option(help="New run directory; default: the next free one under runs/.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in --out; it takes more methods and seeds.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds: seed, seed + 1, …")]
@@ -61,9 +66,18 @@ def own_task(task: str | None) -> str | None:
     return None if task is None else absolute_reference(task, Path(), "--task")
 
 
-def worker_count(workers: int | None) -> int:
-    """Return the number of worker processes: as asked, or one for each core that this process may use."""
-    return workers or cores()
+def worker_count(workers: str | None) -> int | str:
+    """Return the number of worker processes, as asked or one for each core that this process may use; or a cluster."""
+    if workers is None:
+        return cores()
+    if workers.startswith("ray"):
+        from adagq.simulation.ray_pool import address_of
+
+        address_of(workers)  # an error now, before any work
+        return workers
+    if not workers.isascii() or not workers.isdigit() or int(workers) < 1:
+        raise typer.BadParameter(f"{workers!r} is neither a number from 1 on nor a Ray cluster", param_hint="--workers")
+    return int(workers)
 
 
 def run_directory(out: Path | None, command: str, resume: bool) -> Path:

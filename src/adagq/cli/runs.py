@@ -84,7 +84,7 @@ def report(run_dir: Annotated[Path, typer.Argument(help="A run directory.")], te
     show_report(run_dir, tensorboard)
 
 
-def _run(config: "Config", out: Path, workers: int, resume: bool, tensorboard: bool, track: list[str]) -> None:
+def _run(config: "Config", out: Path, workers: int | str, resume: bool, tensorboard: bool, track: list[str]) -> None:
     from adagq.experiments.run_directory import ROWS
     from adagq.experiments.runner import run, runs_left
     from adagq.report.trackers import tracker

@@ -1,5 +1,7 @@
 """What a user's own model and data must offer: `Learner` for one client, `Population` for all of a simulation."""
 
+from array import array
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from adagq.core.vectors import FloatVector, Layout
@@ -66,3 +68,16 @@ class Population(Protocol):
     ) -> tuple[float, float]:
         """Return (accuracy, loss) on the common test set, or on its samples `first` … `last` - 1."""
         ...
+
+
+def sizes_of(population: Population) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the training and the held-out samples of every client, 8 bytes each.
+
+    A population that knows them without making its learners has them as `sizes`; else its learners are asked, one at a
+    time, since they may be large.
+    """
+    sizes: tuple[Iterable[int], Iterable[int]] | None = getattr(population, "sizes", None)
+    if sizes is not None:
+        return array("q", sizes[0]), array("q", sizes[1])
+    both = [(one.examples, one.held_out) for one in map(population.learner, range(population.clients))]
+    return array("q", (examples for examples, _ in both)), array("q", (held for _, held in both))

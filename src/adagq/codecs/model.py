@@ -8,6 +8,7 @@ one gets dozens.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -153,7 +154,9 @@ def learn(
     groups = [_phase_groups(sums[c], int(families[c]), int(shifts[c])) for c in range(heads.size)]
 
     tables = [
-        piece.sum(axis=0) for c, lengths in enumerate(groups) for piece in np.split(sums[c], np.cumsum(lengths))[:-1]
+        sums[c, end - length : end].sum(axis=0)
+        for c, lengths in enumerate(groups)
+        for length, end in zip(lengths, accumulate(lengths), strict=True)
     ]
     bits = np.repeat(slot_bits(families), [len(lengths) for lengths in groups])
     freqs = np.zeros((len(tables), ROW), np.uint32)
@@ -181,7 +184,8 @@ def _sample(
         members = np.flatnonzero(classes == c)
         per_chunk = float(sizes[members].mean()) * min(1.0, 2.0 ** (activity[c] / 2))
         enough = int(min(members.size, max(most, hits / per_chunk)))
-        chosen = members[np.linspace(0, members.size - 1, enough).astype(np.int64)]
+        spread = np.linspace(0, members.size - 1, enough).astype(np.int64) if enough < members.size else slice(None)
+        chosen = members[spread]
         weights[c] = sizes[members].sum() / sizes[chosen].sum()
         picked.append(chosen)
     return np.concatenate(picked) if picked else np.zeros(0, np.int64), weights

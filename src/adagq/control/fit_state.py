@@ -52,8 +52,11 @@ class FitState:
         return np.isfinite(self.busy_seconds) & np.isfinite(self.rate) & np.isfinite(self.nmse)
 
     def to_json(self) -> dict[str, Any]:
-        columns = {name: [_plain(v) for v in getattr(self, name)] for name in COLUMNS}
-        return columns | {name: _plain(getattr(self, name)) for name in self.__slots__ if name not in COLUMNS}
+        """Return the columns of the clients that were met, and the rest."""
+        met = np.flatnonzero(~np.isnan(self.examples))
+        columns = {name: [_plain(v) for v in getattr(self, name)[met].tolist()] for name in COLUMNS}
+        rest = {name: _plain(getattr(self, name)) for name in self.__slots__ if name not in COLUMNS}
+        return {"clients": int(self.rate.size), "met": met.tolist()} | columns | rest
 
 
 def unknown(clients: int) -> FitState:
@@ -64,8 +67,13 @@ def unknown(clients: int) -> FitState:
 
 def from_json(data: Mapping[str, Any]) -> FitState:
     """Invert `FitState.to_json`."""
-    columns: dict[str, Any] = {name: np.array([_number(v) for v in data[name]], np.float64) for name in COLUMNS}
-    return FitState(**columns | {name: _number(v) for name, v in data.items() if name not in COLUMNS})
+    state = unknown(data["clients"])
+    for name in COLUMNS:
+        getattr(state, name)[data["met"]] = [_number(v) for v in data[name]]
+    rest: dict[str, Any] = {
+        name: _number(data[name]) for name in FitState.__slots__ if name not in COLUMNS and name in data
+    }
+    return replace(state, **rest)
 
 
 def learn(state: FitState, facts: Facts) -> FitState:

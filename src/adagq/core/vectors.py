@@ -64,10 +64,15 @@ class Layout:
             raise LayoutError(f"buffers not in the mapping: {', '.join(sorted(unknown))}")
         tensors = []
         for name, value in state.items():
-            array = _array(value)
-            floating = np.issubdtype(array.dtype, np.floating)
+            if hasattr(value, "detach"):  # torch's: what it holds may lie on another device, and stays there
+                dtype = np.dtype(str(value.dtype).removeprefix("torch."))
+            else:
+                value = _array(value)
+                dtype = value.dtype
             buffer = name.endswith(BUFFER_SUFFIXES) if named is None else name in named
-            tensors.append(Tensor(name, tuple(array.shape), array.dtype.name, buffer or not floating))
+            tensors.append(
+                Tensor(name, tuple(value.shape), dtype.name, buffer or not np.issubdtype(dtype, np.floating))
+            )
         return cls(tuple(tensors))
 
     @classmethod

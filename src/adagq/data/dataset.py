@@ -31,6 +31,7 @@ class DataSet:
     test_inputs: Array
     test_labels: Array
     classes: int
+    owners: Array | None = None  # the user of each training sample, 0 … users - 1, where the data know
 
     def __post_init__(self) -> None:
         for part, inputs, labels in (
@@ -60,21 +61,24 @@ class DataSet:
 
     def normalisation(self) -> tuple[Array, Array] | None:
         """Return mean and deviation of each channel or feature in the training part, as float32; None for tokens."""
-        if self.has_tokens:
-            return None
-        inputs = self.train_inputs
-        others = tuple(axis for axis in range(inputs.ndim) if axis != 1)
-        total, squares = np.zeros(self.shape[0]), np.zeros(self.shape[0])
-        for start in range(0, len(inputs), BLOCK):
-            block = inputs[start : start + BLOCK].astype(np.float64)
-            total += block.sum(others)
-            squares += np.square(block).sum(others)
-        count = inputs.size / self.shape[0]
-        mean = total / count
-        deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
-        # A channel that never changes has nothing to scale.
-        deviation[deviation < 1e-6] = 1
-        return mean.astype(np.float32), deviation.astype(np.float32)
+        return None if self.has_tokens else channel_statistics(self.train_inputs)
+
+
+def channel_statistics(inputs: Array) -> tuple[Array, Array]:
+    """Return mean and deviation of each channel or feature, as float32."""
+    channels = inputs.shape[1]
+    others = tuple(axis for axis in range(inputs.ndim) if axis != 1)
+    total, squares = np.zeros(channels), np.zeros(channels)
+    for start in range(0, len(inputs), BLOCK):
+        block = inputs[start : start + BLOCK].astype(np.float64)
+        total += block.sum(others)
+        squares += np.square(block).sum(others)
+    count = inputs.size / channels
+    mean = total / count
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
+    # A channel that never changes has nothing to scale.
+    deviation[deviation < 1e-6] = 1
+    return mean.astype(np.float32), deviation.astype(np.float32)
 
 
 def split_off_test(name: str, inputs: Array, labels: Array, classes: int) -> DataSet:

@@ -9,10 +9,14 @@ A package adds a data set by an entry point of the group "adagq.datasets", a fil
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from adagq.core.errors import ConfigError
 from adagq.core.registry import Registry
 from adagq.data.dataset import DataSet, Shape
+
+if TYPE_CHECKING:
+    from adagq.data.users import UserData
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,12 @@ class DataOptions:
     shape: Shape | None = None  # of one sample; None: the data set's own
     classes: int = 10
     samples: int = 4000  # of the training part
+    clients: int = 20  # users of data that are drawn user by user …
+    samples_per_client: int | None = None  # … with so many samples each; None: the data set's own
+    size_spread: float | None = None  # sigma of their log-normal sizes; None: the data set's own
 
 
-Loader = Callable[[DataOptions], DataSet]
+Loader = Callable[[DataOptions], "DataSet | UserData"]
 DATASETS: Final[Registry[Loader]] = Registry("data set", group="adagq.datasets")
 
 
@@ -40,4 +47,7 @@ def load_data(
     seed: int = 0,
 ) -> DataSet:
     """Return a data set by name; shape, classes, samples and seed describe data that are drawn."""
-    return DATASETS[name](DataOptions(folder, seed, shape, classes, samples))
+    data = DATASETS[name](DataOptions(folder, seed, shape, classes, samples))
+    if not isinstance(data, DataSet):
+        raise ConfigError(f"data: {name!r} is drawn client by client, by a learning task; there is no whole of it")
+    return data

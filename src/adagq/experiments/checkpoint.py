@@ -25,14 +25,14 @@ from adagq.core.vectors import Layout
 from adagq.experiments.row_files import Mark
 from adagq.methods.table import Method
 from adagq.rounds.state import State
-from adagq.server.broadcast import Broadcaster
+from adagq.server.broadcast import Broadcaster, Versions
 from adagq.server.deadlines import Pace
 from adagq.server.exclusion import Exclusions
 from adagq.server.intake import Usual
 from adagq.server.model import GlobalModel
 from adagq.server.privacy import Spent
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 REMEDY: Final = "remove it to keep the runs that are at their end and begin the others anew"
 BACKEND: Final = "backend_"
 OPTIMIZER: Final = "optimizer_"
@@ -65,7 +65,7 @@ class Checkpoint:
             codec=method.downlink,
             seed=self.seed,
             state=self._named(BROADCASTER),
-            versions={int(client): version for client, version in state["versions"].items()},
+            versions=Versions(arrays["versions"]),
             payloads=deque(arrays[f"payload{index}"].tobytes() for index in range(state["payloads"])),
             latest=Broadcast(**state["broadcast"]),
         )
@@ -109,7 +109,6 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
         "receipts": [dataclasses.asdict(receipt) for receipt in state.receipts],
         "control": state.control.to_json(),
         "version": model.version,
-        "versions": broadcaster.versions,
         "payloads": len(broadcaster.payloads),
         "pace": state.pace.to_json(),
         "usual": dataclasses.asdict(state.usual),
@@ -121,6 +120,7 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
     arrays: dict[str, Any] = {
         "vector": model.vector,
         "buffers": model.buffers,
+        "versions": broadcaster.versions.column,
         **{f"payload{i}": np.frombuffer(p, np.uint8) for i, p in enumerate(broadcaster.payloads)},
         **{OPTIMIZER + name: array for name, array in model.optimizer_state.items()},
         **{BROADCASTER + name: array for name, array in broadcaster.state.items()},

@@ -25,7 +25,7 @@ from adagq.rounds.schedule import exchanges_of
 from adagq.simulation import fleet as fleets
 from adagq.simulation.backend import Simulated
 from adagq.simulation.cache import CachedPool
-from adagq.simulation.processes import open_pool
+from adagq.simulation.processes import Workers, open_pool
 
 Row = Mapping[str, Any]
 GROWS: Final = ("method", "methods", "seed", "seeds", "variants")  # what a resumed directory may be asked more of
@@ -65,7 +65,7 @@ def schedule_of(training: Training, seed: int, exchange_seconds: float = 0.0, **
 def run(
     config: Config,
     out: Path,
-    workers: int = 1,
+    workers: Workers = 1,
     resume: bool = False,
     memory: Path | None = None,
     population: Population | None = None,

@@ -8,9 +8,10 @@ given, and a population computes on one thread.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import starmap
 from typing import Any, TypeAlias
 
 import torch
@@ -20,12 +21,14 @@ from torch.nn.functional import cross_entropy
 from adagq.core.errors import ConfigError, DataError
 from adagq.core.seeds import derive, generator
 from adagq.core.vectors import FloatVector, Layout
+from adagq.learners.clients import LazyClients
 from adagq.learners.flat import FlatModule
 from adagq.learners.samples import Samples, batches
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 EVALUATION_BATCH = 500
+KEPT_LEARNERS = 256  # of clients whose samples are made when they are asked for
 
 
 @contextmanager
@@ -143,7 +146,8 @@ def evaluate(model: FlatModule, samples: Samples, loss: Loss = cross_entropy) ->
 class TorchPopulation:
     """All clients of a simulated federation around one module, on one torch thread.
 
-    `build` draws a fresh module; `clients` holds a (training, held-out) pair of samples for each client.
+    `build` draws a fresh module; `clients` holds a (training, held-out) pair of samples for each client, or makes it
+    when it is asked for (`LazyClients`). A model is drawn on the processor, so it is the same on any `device`.
     """
 
     def __init__(
@@ -156,6 +160,7 @@ class TorchPopulation:
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         loss: Loss = cross_entropy,
+        device: torch.device | str = "cpu",
     ) -> None:
         if not clients:
             raise DataError("a population needs at least one client")
@@ -165,19 +170,14 @@ class TorchPopulation:
         self._test = Samples.of(test)
         self._loss = loss
         with seeded(0):
-            self._model = FlatModule(build())
-        self._learners = [
-            TorchLearner(
-                self._model,
-                train,
-                held_out,
-                batch_size=batch_size,
-                momentum=momentum,
-                weight_decay=weight_decay,
-                loss=loss,
-            )
-            for train, held_out in clients
-        ]
+            self._model = FlatModule(build().to(device))
+        self._learner = partial(
+            TorchLearner, self._model, batch_size=batch_size, momentum=momentum, weight_decay=weight_decay, loss=loss
+        )
+        self._clients = clients
+        self._learners: dict[int, TorchLearner] = {}  # those that were asked for last
+        if not isinstance(clients, LazyClients):
+            self._learners = dict(enumerate(starmap(self._learner, clients)))
 
     @property
     def layout(self) -> Layout:
@@ -185,7 +185,14 @@ class TorchPopulation:
 
     @property
     def clients(self) -> int:
-        return len(self._learners)
+        return len(self._clients)
+
+    @property
+    def sizes(self) -> tuple[Iterable[int], Iterable[int]]:
+        """Training and held-out samples of every client."""
+        if isinstance(self._clients, LazyClients):
+            return self._clients.examples, self._clients.held_out
+        return [one.examples for one in self._learners.values()], [one.held_out for one in self._learners.values()]
 
     @cached_property
     def flops_per_sample(self) -> float:
@@ -194,7 +201,7 @@ class TorchPopulation:
 
         with seeded(0), warnings.catch_warnings(action="ignore"), torch.backends.mkldnn.flags(enabled=False):
             # Without oneDNN a recurrent layer is the matrix products that the counter knows.
-            module = self._build().train()
+            module = self._build().to(self._model.device).train()
             inputs, targets = self._model.accept(*self._test.batch(self._test.index[:4]))
             with FlopCounterMode(display=False) as counter:
                 self._loss(module(inputs), targets).backward()  # type: ignore[no-untyped-call]
@@ -209,6 +216,10 @@ class TorchPopulation:
         return len(self._test)
 
     def learner(self, client: int) -> TorchLearner:
+        if client not in self._learners:
+            if len(self._learners) >= KEPT_LEARNERS:
+                del self._learners[next(iter(self._learners))]  # the oldest
+            self._learners[client] = self._learner(*self._clients[client])
         return self._learners[client]
 
     def evaluate(

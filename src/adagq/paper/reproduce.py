@@ -111,7 +111,7 @@ def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, 
     return Reproduction(chosen, needed, read_toml(folder / "numbers.toml"), shared)
 
 
-def reproduce(plan: Reproduction, out: Path, workers: int = 1, resume: bool = False) -> Iterator[Step]:
+def reproduce(plan: Reproduction, out: Path, workers: int | str = 1, resume: bool = False) -> Iterator[Step]:
     """Run every experiment into `out`; yield after each round. With `resume` a complete one is left as it is."""
     for experiment in plan.experiments.values():
         directory = out / experiment.name

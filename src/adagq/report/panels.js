@@ -100,7 +100,7 @@ function heatMap(name, heat, table, place, kind) {
     const row = Math.min(lines - 1, Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * lines)));
     const last = (heat.rounds[column + 1] ?? heat.last + 1) - 1;
     const span = last > heat.rounds[column] ? `rounds ${heat.rounds[column]}–${last}` : `round ${last}`;
-    showTip(event, `client ${heat.clients[row]}, ${span}`, [["", kind.label.toLowerCase(), table[row][column] === null ? "did not take part" : kind.text(table[row][column])]]);
+    showTip(event, `${heat.clients[row]}, ${span}`, [["", kind.label.toLowerCase(), table[row][column] === null ? "did not take part" : kind.text(table[row][column])]]);
   });
   canvas.addEventListener("pointerleave", hideTip);
   return canvas;

@@ -2,13 +2,15 @@
 
 Both the page and the figures for papers draw from here, so they cannot disagree. A run of any length and any
 number of clients gives at most POINTS points per curve, BINS columns and CLIENTS lines per heat map, and
-CLIENTS bars per timeline.
+CLIENTS bars per timeline. Of more than CLIENTS clients a line of a heat map is the mean over a band of them with
+neighbouring uplinks: in a cohort that is drawn from thousands a single client is hardly ever seen.
 """
 
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,9 +43,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Heat:
-    """Values per client (slowest uplink first) and bin of rounds; NaN where there is none."""
+    """Values per client or band of clients (slowest uplink first) and bin of rounds; NaN where there is none."""
 
-    clients: list[int]
+    clients: list[str]  # "client 7", or "250 clients" of a band
     first_rounds: list[int]
     last_round: int
     values: dict[str, Floats]
@@ -88,13 +90,13 @@ def to_target(record: Mapping[str, Any], over: str) -> tuple[float, float] | Non
 
 def heat_maps(run: Run) -> dict[str, Heat]:
     """One heat map per method of the ledger, for its first seed."""
-    clients = _shown_clients(run)
-    return {method: _heat(run.ledger[method], clients) for method in ordered(run.ledger)}
+    bands = _bands(_slowest_first(run))
+    return {method: _heat(run.ledger[method], bands) for method in ordered(run.ledger)}
 
 
 def round_timelines(run: Run, target: float) -> dict[str, list[Timeline]]:
     """The second round (the first that knows its clients), one half-way and the last one until the target."""
-    clients = _shown_clients(run)
+    clients = _slowest_first(run)
     runs = by_seed(run.rows)
     result: dict[str, list[Timeline]] = {}
     for method in ordered(run.ledger):
@@ -142,8 +144,8 @@ def _thin(times: Floats, values: Floats) -> tuple[Floats, Floats]:
     return times[keep], values[keep]
 
 
-def _shown_clients(run: Run) -> list[int]:
-    """Clients by their uplink, slowest first, evenly thinned to CLIENTS: the same for all methods."""
+def _slowest_first(run: Run) -> list[int]:
+    """Return the clients by their uplink: the same order for all methods."""
     slowness: dict[int, list[float]] = {}
     for method, table in run.ledger.items():
         sent = table["upload_bytes"] > 0
@@ -154,19 +156,27 @@ def _shown_clients(run: Run) -> list[int]:
         means = np.bincount(inverse, np.nan_to_num(cost)) / np.bincount(inverse)
         for client, mean in zip(ids.tolist(), means.tolist(), strict=True):
             slowness.setdefault(client, []).append(mean / (means.max() or 1.0))
-    order = sorted(slowness, key=lambda client: (-float(np.mean(slowness[client])), client))
-    keep = np.unique(np.linspace(0, len(order) - 1, min(CLIENTS, len(order))).round().astype(int))
-    return [order[place] for place in keep] if order else []
+    return sorted(slowness, key=lambda client: (-statistics.fmean(slowness[client]), client))
 
 
-def _heat(table: Mapping[str, Floats], clients: Sequence[int]) -> Heat:
+def _bands(order: Sequence[int]) -> list[Sequence[int]]:
+    """Cut the clients into at most CLIENTS bands of neighbours.
+
+    >>> [len(band) for band in _bands(range(100))][:4], _bands([5, 3])
+    ([2, 3, 2, 3], [[5], [3]])
+    """
+    edges = np.linspace(0, len(order), min(CLIENTS, len(order)) + 1).astype(int)
+    return [order[first:last] for first, last in pairwise(edges.tolist())]
+
+
+def _heat(table: Mapping[str, Floats], bands: Sequence[Sequence[int]]) -> Heat:
     rounds = table["round"].astype(int)
     first, last = int(rounds.min()), int(rounds.max())
     edges = np.unique(np.linspace(first, last + 1, min(BINS, last - first + 1) + 1).round().astype(int))
     columns = np.searchsorted(edges, rounds, side="right") - 1
-    rank = {client: place for place, client in enumerate(clients)}
+    rank = {client: place for place, band in enumerate(bands) for client in band}
     lines = np.array([rank.get(client, -1) for client in table["client"].astype(int).tolist()])
-    shape = (len(clients), edges.size - 1)
+    shape = (len(bands), edges.size - 1)
     values: dict[str, Floats] = {}
     for name in HEAT:
         use = (lines >= 0) & np.isfinite(table[name])
@@ -177,14 +187,21 @@ def _heat(table: Mapping[str, Floats], clients: Sequence[int]) -> Heat:
         total = np.bincount(cells, table[name][use], minlength=shape[0] * shape[1])
         mean = np.divide(total, count, where=count > 0, out=np.full(total.size, np.nan))
         values[name] = mean.reshape(shape)
-    return Heat(list(clients), edges[:-1].tolist(), last, values)
+    names = [f"client {band[0]}" if len(band) == 1 else f"{len(band)} clients" for band in bands]
+    return Heat(names, edges[:-1].tolist(), last, values)
+
+
+def _thinned(clients: Sequence[int]) -> list[int]:
+    """Return at most CLIENTS of them, evenly."""
+    keep = np.unique(np.linspace(0, len(clients) - 1, min(CLIENTS, len(clients))).round().astype(int))
+    return [clients[index] for index in keep] if clients else []
 
 
 def _timeline(table: Mapping[str, Floats], row: Row, clients: Sequence[int]) -> Timeline:
     here = table["round"] == int(row["round"])
     seconds = np.stack([np.nan_to_num(table[f"{name}_seconds"][here]) for name in SEGMENTS], axis=1)
     place = {client: index for index, client in enumerate(table["client"][here].astype(int).tolist())}
-    present = [client for client in clients if client in place]
+    present = _thinned([client for client in clients if client in place])
     chosen = seconds[[place[client] for client in present]] if present else np.zeros((0, len(SEGMENTS)))
     server = number(row.get("server_seconds")) or 0.0
     total = number(row.get("round_seconds"))

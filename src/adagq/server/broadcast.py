@@ -3,11 +3,15 @@
     sent = broadcaster.encode(step, round, layout)       # what clients will decode
     broadcaster.sync(client, round, model)               # the message that brings this client up to date
 
-Memory does not grow with the number of clients: two vectors, the latest payloads, an integer per client.
+Memory does not grow with the number of clients: two vectors, the latest payloads, four bytes a client.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from adagq.codecs import ErrorFeedback, Float32, send
 from adagq.core.codec import Arrays, Codec
@@ -20,6 +24,34 @@ NOTHING_SENT = Broadcast()
 NEVER = -1  # version of a client that holds no model
 
 
+class Versions:
+    """The version that each client holds, NEVER for those that hold none: four bytes a client.
+
+    >>> versions = Versions()
+    >>> versions[3] = 7
+    >>> versions[3], versions[2], versions[100] == NEVER
+    (7, -1, True)
+    """
+
+    def __init__(self, column: Iterable[int] = ()) -> None:
+        self._column = np.array(column if isinstance(column, np.ndarray) else list(column), np.int32)
+        self._clients = self._column.size  # the column has room for more
+
+    def __getitem__(self, client: int) -> int:
+        return int(self._column[client]) if 0 <= client < self._clients else NEVER
+
+    def __setitem__(self, client: int, version: int) -> None:
+        if client >= self._column.size:
+            self._column = np.append(self._column, np.full(client + 1, NEVER, np.int32))
+        self._clients = max(self._clients, client + 1)
+        self._column[client] = version
+
+    @property
+    def column(self) -> NDArray[np.int32]:
+        """All of them, as a checkpoint keeps them."""
+        return self._column[: self._clients]
+
+
 @dataclass
 class Broadcaster:
     """Encodes each step once with `codec`; what the codec lost stays in its state and is added to the next step.
@@ -30,7 +62,7 @@ class Broadcaster:
     codec: Codec
     seed: int
     state: Arrays = field(default_factory=dict)  # the codec's error feedback
-    versions: dict[int, int] = field(default_factory=dict)  # what each client holds
+    versions: Versions = field(default_factory=Versions)  # what each client holds
     payloads: deque[bytes] = field(default_factory=deque)  # the latest steps, together smaller than a full model
     latest: Broadcast = NOTHING_SENT
     _encoded: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # with its version, when first asked for
@@ -54,7 +86,7 @@ class Broadcaster:
 
     def sync(self, client: int, round: int, model: GlobalModel) -> Sync:
         """Return the message that brings `client` to the present version."""
-        base = self.versions.get(client, NEVER)
+        base = self.versions[client]
         behind = model.version - base
         if base == NEVER or behind > len(self.payloads):
             base, payloads = NEVER, [self._float32("vector", model)]

@@ -40,6 +40,8 @@ class Exclusions:
 
     def admitted(self, present: Sequence[int], round: int, least: int) -> tuple[int, ...]:
         """Return the clients that take part; those nearest to their return too if fewer than `least` are left."""
+        if not self.records:
+            return tuple(present)
         away = sorted((self.records[client].until, client) for client in present if self._is_out(client, round))
         needed = max(0, least - (len(present) - len(away)))
         out = {client for _, client in away[needed:]}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.client.learner import Population
+from adagq.client.learner import Population, sizes_of
 from adagq.client.replica import Replica
 from adagq.codecs import Float32
 from adagq.core.codec import Arrays
@@ -47,11 +47,9 @@ class Simulated:
         seed: int,
         payload_scale: float = 1.0,
     ) -> None:
-        learners = map(population.learner, range(population.clients))  # one at a time: they may be large
-        self._examples, held_out = zip(*((learner.examples, learner.held_out) for learner in learners), strict=True)
-        timed = all(client.device.epoch_seconds is not None for client in fleet.clients)
+        self._examples, held_out = sizes_of(population)
         # Counting operations takes torch a while: only for devices whose speed is given in them.
-        fleet = fleet.calibrated(self._examples, nan if timed else population.flops_per_sample)
+        fleet = fleet.calibrated(self._examples, nan if fleet.timed else population.flops_per_sample)
         self._pool = pool
         self._population = population
         self.fleet = fleet.with_free_links() if method.free_links else fleet
@@ -70,7 +68,8 @@ class Simulated:
         self._first = Replica.first(0, *population.initial(seed))
         self._replicas = Replicas(pool, self._first)
         self._states: dict[int, Arrays] = {}  # client -> what its codec keeps
-        self._attempts: dict[int, tuple[int, int]] = {}  # client -> (round, attempt)
+        self._round = 0  # the newest that anything was posted in
+        self._attempts: dict[int, int] = {}  # client -> attempt, of that round
         self._visits: dict[int, Visit] = {}
         self._events: dict[int, Event] = {}  # client -> what it will do next
         self._receipts: dict[int, tuple[float, Receipt]] = {}  # since the last settlement, with their arrivals
@@ -86,7 +85,7 @@ class Simulated:
         return self.clients(round=1, least=0)
 
     def clients(self, round: int, least: int) -> tuple[int, ...]:
-        return tuple(client for client, member in enumerate(self.fleet.clients) if member.join_round <= round)
+        return self.fleet.present(round)
 
     def under_way(self) -> frozenset[int]:
         return frozenset(self._events)
@@ -95,9 +94,11 @@ class Simulated:
         self._exchanges = max(self._exchanges, 1 if sync is not None else 2)
         if sync is not None:
             self._replicas.follow(sync, self._events)
-            round, attempt = self._attempts.get(client, (0, 0))
-            self._attempts[client] = sync.round, attempt + 1 if round == sync.round else 0
-            self._visits[client] = self._timer.visit(sync, self.now, self._attempts[client][1])
+            if sync.round > self._round:
+                self._round = sync.round
+                self._attempts.clear()
+            self._attempts[client] = self._attempts.get(client, -1) + 1 if sync.round == self._round else 0
+            self._visits[client] = self._timer.visit(sync, self.now, self._attempts[client])
         self._begin(self._visits[client], sync, task)
 
     def _begin(self, visit: Visit, sync: Sync | None, task: Task | None) -> None:
@@ -129,9 +130,10 @@ class Simulated:
         return None
 
     def abandon(self, client: int, round: int) -> Incident:
-        visit, event = self._visits[client], self._events.pop(client, None)
+        event = self._events.pop(client, None)
         if event is None:
             return Incident(client, round, "lost", "did not answer")
+        visit = self._visits[client]
         if event.job is not None and event.incident is None:
             event = self._result(event, self._pool.wait([event.job])[1])
         if event.incident is not None:
@@ -156,6 +158,8 @@ class Simulated:
             for client, (_, receipt) in sorted(self._receipts.items())
         )
         self._receipts.clear()
+        # Of clients that are at rest nothing is kept but their codec's state.
+        self._visits = {client: self._visits[client] for client in self._events}
         return Settlement(receipts, self.now - begun, server_seconds)
 
     def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:

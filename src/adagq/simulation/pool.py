@@ -7,8 +7,8 @@
     pool.retire(model)                            # no job needs it any more
 
 A client's state is a named dictionary of arrays. It travels with the job and comes back with the result, so any worker
-may play any client, and results do not depend on how many workers there are. A new kind of pool (on a cluster, say) is
-one more subclass of `Pool`.
+may play any client, and results do not depend on how many workers there are. A new kind of pool is one
+more subclass of `Pool`.
 """
 
 import sys
@@ -22,11 +22,27 @@ from adagq.client.learner import Population
 from adagq.client.replica import Replica
 from adagq.client.work import probe, work
 from adagq.core.codec import Arrays
-from adagq.core.errors import NonFiniteError
+from adagq.core.errors import AdagqError, NonFiniteError
 from adagq.core.messages import Report, Sync, Task, Update
 from adagq.core.vectors import Layout
 
 Worked = tuple[Update | None, Arrays]
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A worker's reply where its code failed."""
+
+    trace: str
+
+
+def result_of(reply: Any) -> Any:
+    """Return a worker's reply; raise the error that it stands for."""
+    if isinstance(reply, AdagqError):
+        raise reply
+    if isinstance(reply, Crash):
+        raise RuntimeError(f"a worker process failed:\n{reply.trace}")
+    return reply
 
 
 class Recipe(Protocol):

@@ -16,7 +16,6 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import DupFd
 from typing import Any
@@ -26,8 +25,9 @@ from adagq.core.errors import AdagqError, ConfigError
 from adagq.core.modules import GUARD, NO_GUARD
 from adagq.core.vectors import Layout
 from adagq.simulation.board import Board, nameless_file
-from adagq.simulation.pool import InProcess, Pool, Recipe, Worker
+from adagq.simulation.pool import Crash, InProcess, Pool, Recipe, Worker, result_of
 
+Workers = int | str  # so many processes, or where a Ray cluster is
 QUEUED = 2  # jobs a worker holds: one running, one waiting, so that it never waits for the server
 
 
@@ -73,7 +73,7 @@ class ProcessPool(Pool):
         for pipe in self._pipes:
             self._send(pipe, ("attach", layout, recipe))
         for reply in [self._receive_raw(pipe) for pipe in self._pipes]:  # all of them, also if one is an error
-            _result(reply)
+            result_of(reply)
 
     def publish(self, replica: Replica) -> int:
         assert self._board is not None, "prepare the pool first"
@@ -96,7 +96,7 @@ class ProcessPool(Pool):
         while True:
             for job in jobs:
                 if job in self._done:
-                    return job, _result(self._done.pop(job))
+                    return job, result_of(self._done.pop(job))
             for ready in wait([pipe for pipe, held in self._held.items() if held]):
                 pipe: Any = ready
                 self._done[self._held[pipe][0]] = self._receive_raw(pipe)
@@ -153,11 +153,6 @@ class ProcessPool(Pool):
         return AdagqError(f"worker process {process.pid} ended (exit code {process.exitcode}); out of memory?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Crash:
-    trace: str
-
-
 class _Shared:
     """A file that a process hands to those that it starts: over there it is a descriptor of theirs."""
 
@@ -170,14 +165,6 @@ class _Shared:
 
 def _received(handle: Any) -> _Shared:
     return _Shared(handle.detach())
-
-
-def _result(reply: Any) -> Any:
-    if isinstance(reply, AdagqError):
-        raise reply
-    if isinstance(reply, _Crash):
-        raise RuntimeError(f"a worker process failed:\n{reply.trace}")
-    return reply
 
 
 def _explained(error: OSError) -> Exception:
@@ -230,7 +217,7 @@ def _serve(pipe: Connection, memory: _Shared) -> None:
         except AdagqError as error:
             reply = error
         except Exception:
-            reply = _Crash(traceback.format_exc())
+            reply = Crash(traceback.format_exc())
         try:
             pipe.send(reply)
         except OSError:
@@ -238,13 +225,19 @@ def _serve(pipe: Connection, memory: _Shared) -> None:
 
 
 @contextlib.contextmanager
-def open_pool(workers: int) -> Iterator[Pool]:
-    """Start the workers and end them with the block."""
+def open_pool(workers: Workers) -> Iterator[Pool]:
+    """Start the workers and end them with the block; "ray…" is a cluster, as `ray_pool` says."""
+    if isinstance(workers, str):
+        from adagq.simulation.ray_pool import open_ray
+
+        with open_ray(workers) as pool:
+            yield pool
+        return
     if workers <= 1:
         yield InProcess()
         return
-    pool = ProcessPool(workers)
+    processes = ProcessPool(workers)
     try:
-        yield pool
+        yield processes
     finally:
-        pool.close()
+        processes.close()
