@@ -17,8 +17,8 @@ from adagq.core.errors import DataError
 from adagq.core.seeds import generator
 from adagq.data.dataset import Shape, channel_statistics
 from adagq.data.files import Array
-from adagq.data.registry import DATASETS, DataOptions
 from adagq.data.lazy_shares import Indices, spread_sizes
+from adagq.data.registry import DATASETS, DataOptions
 
 SHAPE: Final = (1, 16, 16)
 SAMPLES: Final = 30  # of a user, on average

@@ -14,8 +14,8 @@ from adagq.core.errors import ConfigError, DataError
 from adagq.core.seeds import generator
 from adagq.data.dataset import DataSet
 from adagq.data.files import Array
-from adagq.data.partitions import NATURAL, held_out_sizes, hold_out, partition
 from adagq.data.lazy_shares import Indices, Shares
+from adagq.data.partitions import NATURAL, held_out_sizes, hold_out, partition
 from adagq.data.users import UserData
 from adagq.learners.samples import Samples
 

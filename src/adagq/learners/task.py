@@ -19,7 +19,6 @@ from adagq.core.settings import Flag, Number, Text, Whole, settings
 from adagq.data import DATASETS, DataOptions
 from adagq.learners.own_task import own_population
 
-
 Count = Annotated[Whole, Field(ge=1)]
 
 

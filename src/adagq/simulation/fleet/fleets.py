@@ -56,7 +56,7 @@ class Members(Sequence[Client]):
         return self._made(int(index) % len(self))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Members) and len(self) == len(other) and all(map(operator.eq, self, other))
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(operator.eq, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
