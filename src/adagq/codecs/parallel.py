@@ -48,4 +48,11 @@ def _threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="adagq-codec")
 
 
-os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked child has the executor, but not its threads
+@cache
+def background(count: int) -> ThreadPoolExecutor:
+    """Return threads for whole vectors; a task of theirs must not use more threads itself."""
+    return ThreadPoolExecutor(count, thread_name_prefix="adagq-decode")
+
+
+for _made in (_threads, background):
+    os.register_at_fork(after_in_child=_made.cache_clear)  # a forked child has the executor, but not its threads

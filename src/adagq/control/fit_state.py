@@ -66,10 +66,11 @@ def unknown(clients: int) -> FitState:
 
 
 def from_json(data: Mapping[str, Any]) -> FitState:
-    """Invert `FitState.to_json`."""
-    state = unknown(data["clients"])
+    """Invert `FitState.to_json`; columns without `met` are of all clients, as they were before."""
+    met = data.get("met", range(len(data["rate"])))
+    state = unknown(data.get("clients", len(met)))
     for name in COLUMNS:
-        getattr(state, name)[data["met"]] = [_number(v) for v in data[name]]
+        getattr(state, name)[list(met)] = [_number(v) for v in data[name]]
     rest: dict[str, Any] = {
         name: _number(data[name]) for name in FitState.__slots__ if name not in COLUMNS and name in data
     }

@@ -60,6 +60,11 @@ def _load(kind: FolderData, folder: str | os.PathLike[str] | None) -> DataSet:
     raise DataError(f"{name} was not found in {looked}; accepted: {kind.forms}; or fetch it: adagq data get {name}")
 
 
+def data_folders(given: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the folders in which data are looked for: the one given, or the usual places."""
+    return [Path(given)] if given is not None else [*_from_environment(), *_usual()]
+
+
 def _from_environment() -> list[Path]:
     return [Path(part) for part in os.environ.get("ADAGQ_DATA", "").split(os.pathsep) if part]
 

@@ -33,6 +33,7 @@ from adagq.server.model import GlobalModel
 from adagq.server.privacy import Spent
 
 FORMAT: Final = 5
+READABLE: Final = (4, FORMAT)  # 4 had the versions as a table in its state
 REMEDY: Final = "remove it to keep the runs that are at their end and begin the others anew"
 BACKEND: Final = "backend_"
 OPTIMIZER: Final = "optimizer_"
@@ -65,7 +66,7 @@ class Checkpoint:
             codec=method.downlink,
             seed=self.seed,
             state=self._named(BROADCASTER),
-            versions=Versions(arrays["versions"]),
+            versions=_versions(state.get("versions"), arrays.get("versions")),
             payloads=deque(arrays[f"payload{index}"].tobytes() for index in range(state["payloads"])),
             latest=Broadcast(**state["broadcast"]),
         )
@@ -145,10 +146,18 @@ def load(path: Path) -> Checkpoint | None:
         raise CheckpointError(f"{path}: torn or not a checkpoint ({error}); {REMEDY}") from None
     if not isinstance(head, dict) or head.get("arrays", sorted(arrays)) != sorted(arrays):
         raise CheckpointError(f"{path}: torn or not a checkpoint (parts are missing); {REMEDY}")
-    if head.get("format") != FORMAT:
+    if head.get("format") not in READABLE:
         raise CheckpointError(f"{path}: checkpoint format {head.get('format')}, this release reads {FORMAT}; {REMEDY}")
     marks = {name: Mark(*mark) for name, mark in head["marks"].items()}
     return Checkpoint(head["settings"], head["method"], head["seed"], marks, head["state"], arrays)
+
+
+def _versions(table: Mapping[str, int] | None, column: NDArray[np.int32] | None) -> Versions:
+    """Return who holds which version, from the column or from the table of format 4."""
+    versions = Versions(() if column is None else column)
+    for client, version in (table or {}).items():
+        versions[int(client)] = version
+    return versions
 
 
 def _tuples(receipt: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from adagq.rounds.state import RoundResult, State, begin
 from adagq.server.deadlines import expected_seconds
 
 MAX_ATTEMPTS = 20  # at one round, before the run is given up
+MAX_LOGGED = 50  # clients whose incidents are logged: in a crowd there are some in every round
 FAILED_ATTEMPTS = 2  # … where the clients' own code fails
 logger = logging.getLogger("adagq")
 Attempted = tuple[Any, Outcome, Attempt]  # the controller's state with it
@@ -195,9 +196,13 @@ def log_incidents(incidents: Iterable[Incident], logged: set[int]) -> None:
     for incident in incidents:
         if incident.client not in logged:
             logged.add(incident.client)
+            if len(logged) > MAX_LOGGED:
+                continue
             level = logging.INFO if incident.kind in ("lost", "late") else logging.WARNING
             text = "client %d in round %d: %s (%s); further incidents of this client are not logged"
             logger.log(level, text, incident.client, incident.round, incident.kind, incident.reason)
+            if len(logged) == MAX_LOGGED:
+                logger.warning("incidents of %d clients were logged; those of others are not", MAX_LOGGED)
 
 
 def _last(incidents: list[Incident]) -> str:

@@ -1,14 +1,23 @@
-"""The weighted mean of the updates: payloads are decoded into a running sum and forgotten."""
+"""The weighted mean of the updates: payloads are decoded into a running sum and forgotten.
+
+Updates that have arrived and wait for their turn may be decoded ahead, one thread each, while others are added up or
+clients train; they are added in the same order, so the sum has the same bits.
+"""
 
 import math
+from concurrent.futures import Future
+from typing import Final
 
 import numpy as np
 
 from adagq.codecs import decode, decode_into
+from adagq.codecs.parallel import background
 from adagq.core.errors import PayloadError
 from adagq.core.machine import cores
 from adagq.core.messages import Update
 from adagq.core.vectors import FloatVector, Layout, squared_norm
+
+MOST_AHEAD: Final = 16 * 2**20  # elements: of a larger model each vector that waits would cost too much memory
 
 
 class Aggregate:
@@ -23,10 +32,18 @@ class Aggregate:
         self._vector = np.zeros(layout.elements, np.float32)
         self._scratch: FloatVector | None = None
         self._examples = 0
+        self._ahead: dict[int, Future[FloatVector]] = {}  # client -> its update, decoded or being decoded
+        self._spare: list[FloatVector] = []  # memory for them
 
     @property
     def examples(self) -> int:
         return self._examples
+
+    def decode_ahead(self, update: Update, max_bytes: int | None = None) -> None:
+        """Begin to decode an update that will be added later; as many at once as there are threads."""
+        if self._threads > 1 and len(self._ahead) < self._threads and self._vector.size <= MOST_AHEAD:
+            into = self._spare.pop() if self._spare else np.empty_like(self._vector)
+            self._ahead[update.client] = background(self._threads).submit(_decoded, update.payload, into, 1, max_bytes)
 
     def add(self, update: Update, max_bytes: int | None = None, discount: float = 1.0) -> None:
         """Add one update; a payload that may not be decoded raises `PayloadError` and changes nothing.
@@ -45,15 +62,20 @@ class Aggregate:
         A norm that float32 cannot square raises `PayloadError`: such an update would ruin the sum.
         """
         weight = discount * _weight(update)
-        if self._scratch is None:
-            self._scratch = np.empty_like(self._vector)
-        self._scratch[:] = 0
-        decode_into(update.payload, self._scratch, 1.0, self._threads, max_bytes=max_bytes)
-        norm = math.sqrt(_energy(self._scratch))
+        begun = self._ahead.pop(update.client, None)
+        if begun is not None:
+            vector = begun.result()
+        else:
+            if self._scratch is None:
+                self._scratch = np.empty_like(self._vector)
+            vector = _decoded(update.payload, self._scratch, self._threads, max_bytes)
+        norm = math.sqrt(_energy(vector))
         if not math.isfinite(norm):
             raise PayloadError("its norm is too large for float32")
-        self._scratch *= np.float32(weight * min(1.0, largest / norm) if norm > 0 else weight)
-        self._vector += self._scratch
+        vector *= np.float32(weight * min(1.0, largest / norm) if norm > 0 else weight)
+        self._vector += vector
+        if begun is not None:
+            self._spare.append(vector)
         self._examples += update.examples
         return norm
 
@@ -61,6 +83,12 @@ class Aggregate:
         """Return the mean update; the sum is used up."""
         self._vector *= np.float32(1 / self._examples)
         return self._vector
+
+
+def _decoded(payload: bytes, into: FloatVector, threads: int, max_bytes: int | None) -> FloatVector:
+    into[:] = 0
+    decode_into(payload, into, 1.0, threads, max_bytes=max_bytes)
+    return into
 
 
 def norm_of(update: Update, layout: Layout, max_bytes: int | None = None) -> float:

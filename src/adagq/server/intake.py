@@ -50,6 +50,10 @@ class Bounds:
     examples: float = math.inf
 
 
+def _not_ahead(update: Update) -> None:
+    """Of aggregates that hold payloads."""
+
+
 @dataclass
 class Intake:
     """One round's updates. `refuse` and `clamp` are called for what is not used, or not as it is."""
@@ -83,6 +87,8 @@ class Intake:
         while self._held and (self._next_is_here() or self._held_bytes > HELD_BYTES):
             first = self._expected[0] if self._next_is_here() else min(self._held)
             self._take(first)
+        if update.client in self._held and self.usual.known and self.bounds.norm < math.inf:
+            getattr(self._sum, "decode_ahead", _not_ahead)(update)
 
     def missing(self, client: int) -> None:
         """Nothing will come of this client any more."""
