@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 
 def run_in_turns(
-    config: Config, milestones: Sequence[float], cell: Path, workers: int = 1, resume: bool = False
+    config: Config, milestones: Sequence[float], cell: Path, workers: int | str = 1, resume: bool = False
 ) -> Iterator[Step]:
     """Run `config.methods` with every seed into `cell`, from milestone to milestone; yield after each round."""
     if not resume and (cell / RUNS).exists():
