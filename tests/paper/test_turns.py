@@ -14,6 +14,7 @@ from adagq.core.errors import CheckpointError, ConfigError
 from adagq.experiments.config import Config, resolve
 from adagq.experiments.runner import run
 from adagq.paper.cells import read_cell
+from adagq.paper.exhibits import Exhibit, write_exhibit
 from adagq.paper.milestones import read_progress
 from adagq.paper.reproduce import load
 from adagq.paper.turns import run_in_turns, run_place, turns
@@ -98,6 +99,18 @@ def test_a_cell_under_way_is_read_at_the_milestone_that_most_have_reached(whole:
     assert topk.reached[0].rounds == first["topk"]
     assert topk.reached[-1].text == "not yet"
     assert topk.rounds == (first["topk"],)
+
+
+def test_a_method_under_way_is_drawn_as_such(whole: Path, tmp_path: Path) -> None:
+    shutil.copy(whole / "config.toml", tmp_path)
+    rows = [json.loads(line) for line in (whole / "rows.jsonl").read_text().splitlines()]
+    first = next(row["round"] for row in rows if row["method"] == "topk" and row["accuracy"] >= MILESTONES[0])
+    cut = [row for row in rows if row["method"] == "qsgd" or row["round"] < first]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in cut))
+    exhibit = Exhibit("fig6", "curves", "Figure 6", "task", ("a",), {"a": MILESTONES})
+    write_exhibit(exhibit, {"a": tmp_path}, {}, tmp_path / "out")
+    assert "topk, under way" in (tmp_path / "out" / "fig6.svg").read_text()
+    assert "| a | topk" not in (tmp_path / "out" / "fig6.md").read_text()
 
 
 def test_the_medium_scale_counts_as_the_full_model() -> None:

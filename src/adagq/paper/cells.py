@@ -39,6 +39,7 @@ class Cell:
     seeds: int = 0
     absent: str = ""  # why there is nothing, empty if there is
     config: Config | None = None  # of the runs that are there
+    under_way: tuple[Row, ...] = ()  # of the methods that have no finished run yet
 
     def record(self, method: str) -> Mapping[str, Any] | None:
         """Return a method's part of the summary; None where it has not run."""
@@ -121,7 +122,8 @@ def _cell_at(key: str, run: Run, config: Config, target: float) -> Cell:
         fleet=run.facts.get("fleet", ""),
         clients=run.facts.get("clients") or run.clients,
     )
-    return Cell(key, tuple(kept), summary, methods, config.seeds, config=config)
+    under_way = tuple(row for row in run.rows if row["method"] not in summary["methods"])
+    return Cell(key, tuple(kept), summary, methods, config.seeds, config=config, under_way=under_way)
 
 
 def _finished(rows: Sequence[Row], config: Config) -> list[Row]:

@@ -75,9 +75,18 @@ def curves(cells: Cells) -> Figure:
         axes.set_title(task_words(cell.key))
         if not _is_absent(axes, cell):
             assert cell.summary is not None
-            plot_accuracy(axes, accuracy_curves(cell.rows), cell.summary, colours)
+            size = plot_accuracy(axes, accuracy_curves(cell.rows), cell.summary, colours)
+            _under_way(axes, cell, size, colours)
     _legend(figure, colours)
     return figure
+
+
+def _under_way(axes: Any, cell: Cell, size: float, colours: Colours) -> None:
+    """Draw methods that no seed has finished as thin lines that say so at their end."""
+    for name, curve in accuracy_curves(cell.under_way).items():
+        for seconds, accuracies in curve.seeds:
+            axes.plot(seconds / size, accuracies, color=colours[name].light, lw=0.8, marker=".", ms=3)
+            axes.text(seconds[-1] / size, accuracies[-1], f" {name}, under way", fontsize=7, va="top", clip_on=True)
 
 
 def split(cells: Cells) -> Figure:
@@ -193,7 +202,8 @@ def _title(text: str, cell: Cell, cells: Cells) -> str:
 
 
 def _colours(cells: Cells) -> dict[str, Ink]:
-    return inks(name for cell in cells.values() if cell.summary for name in cell.summary["methods"])
+    finished = [name for cell in cells.values() if cell.summary for name in cell.summary["methods"]]
+    return inks(dict.fromkeys([*finished, *(row["method"] for cell in cells.values() for row in cell.under_way)]))
 
 
 def _legend(figure: Figure, colours: Colours) -> None:

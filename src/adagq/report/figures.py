@@ -60,8 +60,8 @@ def plot_accuracy(
     summary: Summary,
     colours: Mapping[str, Ink],
     over: str = "time",
-) -> None:
-    """Plot what `accuracy` draws, without its legend."""
+) -> float:
+    """Plot what `accuracy` draws, without its legend; return how much one unit of its axis holds."""
     target = summary["run"]["target"]
     last = max(float(x[-1]) for curve in curves.values() for x, _ in curve.seeds)
     needed = {name: to_target(record, over) for name, record in summary["methods"].items()}
@@ -85,6 +85,7 @@ def plot_accuracy(
     axes.set(xlabel=label, ylabel="accuracy", xlim=(0, 1.02 * end / size))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
     axes.text(0, target, f" {percent(target)}", va="bottom", fontsize=8, color="#555d6b")
+    return size
 
 
 def _axis(over: str, end: float, clock: str) -> tuple[str, float]:
