@@ -31,9 +31,9 @@ from adagq.core.errors import ConfigError, PayloadError
 from adagq.core.modules import load_plugin
 
 PLUGIN = Path(__file__).parents[1] / "plugins" / "lowrank_codec.py"
-KINDS = ["float16", "float32", "qsgd", "signsgd", "stc", "terngrad", "topk"]
+KINDS = ["float16", "float32", "qsgd", "signsgd", "stc", "terngrad", "topk", "dead-zone"]
 RIVALS = {"onebit": 8, "eden": 9, "wangni": 10, "cocktail": 11, "powersgd": 12, "feddq": 13}
-WRAPPERS = ["feedback", "clipped", "dgc", "sparseloco"]  # payloads of the codec inside
+WRAPPERS = ["feedback", "clipped", "dgc", "sparseloco", "either", "fading"]  # payloads of the codec inside
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,7 +47,7 @@ def lowrank(rank: int) -> Codec:
 
 def test_kinds_and_tags() -> None:
     assert set(CODECS) == {*KINDS, *RIVALS, *WRAPPERS, "lowrank"}
-    assert {kind: CODECS[kind].tag for kind in KINDS} == dict(zip(KINDS, (2, 1, 3, 6, 7, 5, 4), strict=True))
+    assert {kind: CODECS[kind].tag for kind in KINDS} == dict(zip(KINDS, (2, 1, 3, 6, 7, 5, 4, 16), strict=True))
     assert {kind: CODECS[kind].tag for kind in RIVALS} == RIVALS
     assert all(CODECS[kind].tag is None for kind in WRAPPERS)
     assert entry_of_tag(99) is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adagq.codecs import MAX_LEVELS, QSGD
+from adagq.codecs import MAX_LEVELS, QSGD, DeadZone, Fading
 from adagq.control import Fit
 from adagq.core.errors import ConfigError
 from adagq.core.messages import Broadcast, Choice, Facts, Receipt, Task
@@ -421,3 +421,21 @@ def test_epochs_never_pass_the_limit():
     assert state.epochs == 2
     with pytest.raises(ConfigError, match="max_epochs"):
         Fit(max_epochs=0)
+
+
+def test_sparse_payloads_count_as_late_where_delay_has_a_price():
+    slow = [receipt(i, 15.0, 2e4, 20_000, levels=0, error_energy=3.0) for i in range(10)]
+    taus = [seen(Fit(delay_cost=cost, step=100.0), *slow).tau for cost in (0.01, 0.1, 1.0)]
+    assert taus == sorted(taus)
+    assert taus[0] < taus[2]
+    # Dense ones are noise, whatever delay costs.
+    dense = [receipt(i, 15.0, 2e4, 20_000) for i in range(10)]
+    assert len({seen(Fit(delay_cost=cost, step=100.0), *dense).tau for cost in (0.0, 0.1, 1.0)}) == 1
+    with pytest.raises(ConfigError, match="delay_cost = -1"):
+        Fit(delay_cost=-1.0)
+
+
+def test_a_codec_that_goes_by_the_means_noise_learns_how_many_clients_share_it():
+    controller, codec = Fit(), Fading(CODEC, DeadZone())
+    state = seen(controller, *(receipt(i) for i in range(3)))
+    assert {choice.codec.clients for choice in controller.choose(state, [0, 1, 2], codec).values()} == {3}

@@ -219,6 +219,7 @@ def test_the_row_of_our_best_sends_its_first_payload_at_the_same_bits_on_any_mod
     first, second = rounds(method_of("adagq-auto"), 2)
     sent = {line["upload_bytes"] for line in first.ledger}
     elements = first.state.model.layout.elements
-    assert max(sent) <= 0.3 * elements / 8 or {line["levels"] for line in first.ledger} == {1}
+    least = 120  # one entry and the buffers: what the toy model cannot go below
+    assert max(sent) <= max(0.15 * elements / 8, least)
     assert not first.incidents
     assert not second.incidents

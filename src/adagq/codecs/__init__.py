@@ -5,8 +5,11 @@ Every codec is one file that registers itself (`adagq.codecs.registry`).
 
 from adagq.codecs.clipping import Clipped
 from adagq.codecs.cocktail import Cocktail
+from adagq.codecs.dead_zone import DeadZone
 from adagq.codecs.decoding import decode, decode_into, inspect
 from adagq.codecs.eden import Eden
+from adagq.codecs.either import Either
+from adagq.codecs.fading import Fading
 from adagq.codecs.feddq import FedDQ
 from adagq.codecs.feedback import ErrorFeedback
 from adagq.codecs.floats import Float16, Float32
@@ -35,9 +38,12 @@ __all__ = [
     "Clipped",
     "Cocktail",
     "Codec",
+    "DeadZone",
     "Eden",
+    "Either",
     "Encoded",
     "ErrorFeedback",
+    "Fading",
     "FedDQ",
     "Fitting",
     "Float16",

@@ -45,8 +45,11 @@ class ErrorFeedback(Wrapper):
     """
 
     codec: Codec
+    decay: float = 1.0  # of the residual, a call: below 1 what is old fades
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.decay <= 1.0:
+            raise ValueError(f"decay = {self.decay}, allowed are numbers from 0 to 1")
         if isinstance(self.codec, Stateful) or not isinstance(self.codec, Codec):
             raise ValueError(f"codec = {self.codec!r}: error feedback needs a plain codec, one without state")
 
@@ -81,7 +84,7 @@ class ErrorFeedback(Wrapper):
         """Encode vector + residual so that the rest is smaller than both together."""
         v = vector_of(vector)
         if RESIDUAL in state:
-            v = v + state[RESIDUAL]
+            v = v + (state[RESIDUAL] if self.decay == 1.0 else np.float32(self.decay) * state[RESIDUAL])
         codec = self.codec if budget_bytes is None else self.fitted(v, budget_bytes, layout).codec
         payload = codec.encode(v, seed, layout)
         received = decode_own(payload, v.size, reference)

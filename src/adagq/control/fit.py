@@ -16,6 +16,10 @@ Where links are so slow that even few bits outlast the computing, clients had be
 number of local epochs E goes up or down by one a round where J(tau, E) (1 + epoch_cost (E - 1)) / E is smaller by a few
 per cent. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it as far as 3.3 single ones.
 
+A sparse payload (one without levels, `codecs.fading`) is late rather than noisy: what it leaves behind comes with the
+next ones. Where `delay_cost` is set, such clients add delay_cost sum_i p_i D_i / (1 - D_i) to 1 + kappa NSR, D being
+the share of the energy that is left behind: D / (1 - D) rounds is how late it arrives.
+
 The first payload is a probe: nothing is known of the links. `first_bits` a parameter make it the same on every model,
 where a number of levels is fewer bits the larger a tensor is; from it `first_step` leads to the useful size at once.
 
@@ -33,9 +37,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.control.controller import Pair, at_levels
-from adagq.control.fit_state import LOUD, FitState, FloatArray, filled, from_json, learn, nmse_at, unknown
+from adagq.control.fit_state import LOUD, FitState, FloatArray, filled, from_json, late_at, learn, nmse_at, unknown
 from adagq.control.registry import CONTROLLERS
-from adagq.core.codec import MAX_LEVELS, Codec
+from adagq.core.codec import MAX_LEVELS, Averaged, Codec
 from adagq.core.errors import ConfigError
 from adagq.core.messages import Choice, Facts
 
@@ -61,6 +65,7 @@ class Fit:
     epoch_cost: float = 0.13
     first_bits: float = 0.0  # a parameter: the first payload, which probes the links; 0 leaves it to the codec
     first_step: float = 0.0  # the factor after the first payload; 0: `step`
+    delay_cost: float = 0.0  # of what a sparse payload leaves for later; 0: its error counts as noise
 
     def __post_init__(self) -> None:
         for name, low in (("noise_cost", 0.0), ("broadcast_cost", 0.0), ("step", 1.0), ("epoch_cost", 0.0)):
@@ -72,6 +77,8 @@ class Fit:
             raise ConfigError(f"first_step = {self.first_step!r}: must be 0 or a number above 1")
         if self.max_epochs < 1:
             raise ConfigError(f"max_epochs = {self.max_epochs!r}: must be a whole number >= 1")
+        if not 0.0 <= self.delay_cost < math.inf:
+            raise ConfigError(f"delay_cost = {self.delay_cost!r}: must be a number >= 0")
 
     def init(self, clients: int) -> FitState:
         return unknown(clients)
@@ -101,6 +108,7 @@ class Fit:
         if not math.isfinite(state.tau):
             return {client: Choice(budget_bits=self.first_bits) for client in cohort}
         columns = filled(state, cohort)
+        codec = codec.over(len(cohort)) if isinstance(codec, Averaged) else codec
         budgets = self._budgets(columns, np.array([state.tau]), state.reach)[:, 0]
         return {
             client: Choice(at_levels(codec, min(max(int(s), 0), MAX_LEVELS)), max(int(b), 1), int(state.epochs))
@@ -117,7 +125,7 @@ class Fit:
         """
         if not math.isfinite(state.broadcast_nmse * state.broadcast_bytes * state.tau):
             return None
-        factors = np.geomspace(1 / self.step, self.step, GRID)
+        factors = np.geomspace(1 / state.reach, state.reach, GRID)
         lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** factors  # 4^-b, b proportional to the bytes
         seconds = state.broadcast_bytes * factors * state.download_seconds_per_byte
         cost = seconds + (state.tau + state.server_seconds) * self.broadcast_cost * lost / (1.0 - lost)
@@ -140,11 +148,14 @@ class Fit:
         noise = nmse_at(columns["nmse"], columns["nbytes"], sizes)
         signal = state.signal if math.isfinite(state.signal) else float((share * energy).sum())
         with np.errstate(over="ignore"):
-            nsr = ((share**2 * energy) @ noise + state.noise_energy) / max(signal, 1e-300)
+            sparse = (columns["levels"] == 0) & (self.delay_cost > 0.0)
+            noisy = np.where(sparse, 0.0, share**2 * energy)
+            nsr = (noisy @ noise + state.noise_energy) / max(signal, 1e-300)
+            late = np.where(sparse, share, 0.0) @ late_at(columns["nmse"], columns["nbytes"], sizes)
             # Later than tau where `step` binds; the ninth decile, so that no single client's account stretches it.
             arrivals = busy[:, None] + sizes / columns["rate"][:, None]
             finish = np.quantile(arrivals, 0.9, axis=0, method="higher")
-            cost = (finish + state.server_seconds) * (1.0 + self.noise_cost * nsr)
+            cost = (finish + state.server_seconds) * (1.0 + self.noise_cost * nsr + self.delay_cost * late)
         least = int(np.argmin(cost))
         return float(taus[least]), float(cost[least])
 

@@ -93,6 +93,15 @@ class Leveled(Protocol):
         ...
 
 
+@runtime_checkable
+class Averaged(Protocol):
+    """A codec that goes by the noise of a mean over clients."""
+
+    def over(self, clients: int) -> Codec:
+        """Return the codec for a mean over so many clients."""
+        ...
+
+
 def levels_of(codec: Codec) -> int:
     """Return the levels of a codec, also of one inside a wrapper; 0 if it has none."""
     return int(codec.levels) if isinstance(codec, Leveled) else 0

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.codecs import ErrorFeedback, Float32, send
-from adagq.core.codec import Arrays, Codec
+from adagq.core.codec import Arrays, Codec, Stateful
 from adagq.core.messages import Broadcast, Sync
 from adagq.core.seeds import derive
 from adagq.core.vectors import FloatVector, Layout
@@ -70,7 +70,7 @@ class Broadcaster:
     def encode(self, step: FloatVector, round: int, layout: Layout, budget_bytes: int | None = None) -> FloatVector:
         """Keep the payload of this step and return what clients decode from it."""
         encoded = send(
-            ErrorFeedback(self.codec),
+            self.codec if isinstance(self.codec, Stateful) else ErrorFeedback(self.codec),
             step,
             self.state,
             seed=derive(self.seed, "downlink", round),
