@@ -11,7 +11,8 @@ root (network namespaces) and cleans up after itself.
 import argparse
 import json
 import os
-import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -142,6 +143,22 @@ def write(path: Path, figures: dict[str, Any]) -> None:
     print(f"{name}: {last['accuracy']:.3f} after {last['round']} rounds, {last['seconds']:.1f} s", flush=True)
 
 
+def run(path: Path, asked: Run) -> bool:
+    """Measure or predict one run into its file; a run that fails is named, and the others go on."""
+    name, seed, row = asked
+    with tempfile.TemporaryDirectory(prefix="adagq-netbench-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        try:
+            if path.name.startswith("measured"):
+                write(path, measure(SCENES[name], row, seed, folder))
+            else:
+                write(path, {"rounds": list(predict(SCENES[name], row, seed, digits(folder / "digits.npz")))})
+        except (AdagqError, subprocess.SubprocessError) as error:
+            print(f"{path}: {error}", flush=True)
+            return False
+    return True
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenes", default=",".join(SCENES))
@@ -156,17 +173,10 @@ def main() -> None:
     if not (given.predict or given.table) and os.geteuid() != 0:
         parser.error("network namespaces need root")
     kinds = [] if given.table else ["measured"] * (not given.predict) + ["predicted"] * (not given.measure)
-    for kind in kinds:
-        for path, (name, seed, row) in list(missing(given, kind))[: given.limit]:
-            folder = Path(tempfile.mkdtemp(prefix="adagq-netbench-"))
-            try:
-                if kind == "measured":
-                    write(path, measure(SCENES[name], row, seed, folder))
-                else:
-                    write(path, {"rounds": list(predict(SCENES[name], row, seed, digits(folder / "digits.npz")))})
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+    failed = [path for kind in kinds for path, one in list(missing(given, kind))[: given.limit] if not run(path, one)]
     print(table(given.save))
+    if failed:
+        sys.exit(f"failed, and tried again by the next call: {', '.join(path.stem for path in failed)}")
 
 
 if __name__ == "__main__":
