@@ -9,17 +9,21 @@ from adagq.codecs import (
     STC,
     Cocktail,
     Codec,
+    Correlated,
     DeadZone,
     Eden,
     FedDQ,
+    FedFQ,
     Float16,
     Float32,
     OneBit,
     PowerSGD,
+    Projection,
     SignSGD,
     TernGrad,
     TopK,
     Wangni,
+    Withheld,
 )
 from adagq.core.vectors import Layout, Tensor
 
@@ -91,6 +95,11 @@ CASES: dict[str, tuple[Codec, str]] = {
     "powersgd": (PowerSGD(2), "matrices"),
     "feddq": (FedDQ(0.01), "falling"),
     "powersgd-half": (PowerSGD(1, "float16"), "matrices"),
+    "withheld": (Withheld(), "short"),
+    "fedfq": (FedFQ(0.5), "falling"),
+    "projection": (Projection(2), "matrices"),
+    "projection-bytes": (Projection(1, "int8", 1), "matrices"),
+    "correlated": (Correlated(0.1, 0.05), "falling"),
 }
 
 

@@ -1,13 +1,15 @@
 """Predicted rounds against arithmetic by hand, the prototype's numbers, and the words that go with them."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from adagq.core.errors import ConfigError
-from adagq.experiments.plan import plan, sweep
-from adagq.experiments.plan_input import PlanInput, parse_count, parse_span
-from adagq.methods.table import METHODS, compared
+from adagq.experiments.plan import clients_of, plan, round_of, sweep
+from adagq.experiments.plan_input import PlanInput, PlannedClient, parse_count, parse_span
+from adagq.experiments.predicted_bits import bits_per_parameter
+from adagq.methods.table import METHODS, compared, method_of
 
 NAMES = {"uncompressed", "fedavg", "fedavg-fp16", "qsgd", "topk", "fedpaq", "adagq", "adagq-fit"}
 
@@ -139,3 +141,31 @@ def test_bad_input_is_one_line(settings):
         PlanInput(**{"params": 1e6, **settings})
     assert next(iter(settings)).removesuffix("_mbps") in str(caught.value)
     assert "must be" in str(caught.value)
+
+
+def test_without_a_barrier_everybody_goes_at_its_own_pace():
+    """Two clients, trips of 100 and 20 s: in 100 s six updates are in, so two take 33.3 s; with a barrier 100."""
+    members = tuple(PlannedClient(1e3, 1e3, seconds) for seconds in (100.0, 20.0))
+    given = PlanInput(params=1.0, members=members)
+    clients = clients_of(given)
+
+    def planned(name, **knobs):
+        row = replace(method_of(name), epochs=1, loop_knobs=tuple(knobs.items()))
+        return round_of(given, row, clients)
+
+    assert round_of(given, replace(method_of("fedavg"), epochs=1), clients).round_seconds == pytest.approx(100.0)
+    assert planned("fedbuff").round_seconds == pytest.approx(2 / (1 / 100 + 1 / 20), rel=1e-6)
+    assert planned("fedbuff").compute_seconds == pytest.approx(100 / 6 + 20 * 5 / 6, rel=1e-6)
+    # A step after every arrival, and nobody more than one version behind: the slow one sets the pace, twice a round.
+    assert planned("fedsa", lag=1).round_seconds == pytest.approx(200.0)
+    served = round_of(replace(given, server_seconds=3.0), replace(method_of("fedasync"), epochs=1), clients)
+    assert served.round_seconds == pytest.approx(2 / (1 / 100 + 1 / 20) + 2 * 3.0, rel=1e-6)  # two steps
+
+
+def test_codecs_with_a_memory_are_asked_once_they_are_warm():
+    bits = {name: bits_per_parameter(method_of(name).uplink) for name in ("dgc", "tcs", "powersgd", "cmfl", "stc")}
+    assert bits["dgc"] == pytest.approx(32 * 0.01 + 0.08, abs=0.03)
+    assert bits["tcs"] == pytest.approx(16 * 0.011 + 0.01, abs=0.02)
+    assert bits["cmfl"] == pytest.approx(32.0, abs=0.01)
+    assert bits["powersgd"] == pytest.approx(32 * 4 * 256 / (256 * 2304), rel=0.02)
+    assert bits_per_parameter(method_of("powersgd").downlink) == pytest.approx(32 * 4 * 2560 / (256 * 2304), rel=0.02)

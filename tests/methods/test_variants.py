@@ -1,6 +1,7 @@
 """Rows of one's own: what may be changed, and what a user's mistake says."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from adagq.codecs import QSGD, TopK
 from adagq.control import Fit, Fixed
 from adagq.core.errors import ConfigError
-from adagq.experiments.config import load_config, resolve, to_toml
-from adagq.experiments.runner import run
+from adagq.experiments.config import load_config, on_defaults, resolve, to_toml
+from adagq.experiments.runner import goals_of, run
 from adagq.methods.variants import rows_of
+from adagq.rounds import LOOPS, Buffered, loop_of
 
 
 def test_a_variant_changes_only_what_it_names() -> None:
@@ -83,3 +85,40 @@ def test_a_run_uses_its_variants(tmp_path: Path) -> None:
     assert load_config(tmp_path / "again.toml") == config
     steps = list(run(config, tmp_path / "run"))
     assert [step.row["levels"] for step in steps] == [(3 * 255 + 3) / 4] * 2
+
+
+def test_a_loops_knobs_come_from_settings() -> None:
+    rows = rows_of(
+        {
+            "eager": {"base": "fedbuff", "loop": {"arrivals": 3, "exponent": 1.0, "rate": 0.5}},
+            "eagerer": {"base": "eager", "loop": {"arrivals": 2}},
+            "by-name": {"base": "eager", "loop": "fedasync"},
+            "other": {"base": "qsgd", "loop": {"kind": "fedsa", "lag": 2}},
+        }
+    )
+    assert loop_of(rows["eager"]) == Buffered(arrivals=3, exponent=1.0, rate=0.5)
+    assert loop_of(rows["eagerer"]) == Buffered(arrivals=2, exponent=1.0, rate=0.5)
+    assert loop_of(rows["by-name"]) == LOOPS["fedasync"]
+    assert loop_of(rows["other"]) == replace(LOOPS["fedsa"], lag=2)
+
+
+@pytest.mark.parametrize(
+    ("variant", "said"),
+    [
+        ({"base": "fedbuff", "loop": {"arrival": 3}}, "loop 'fedbuff' has no 'arrival': did you mean 'arrivals'"),
+        ({"base": "qsgd", "loop": {"arrivals": 3}}, "loop 'synchronous' has no 'arrivals':  It has no settings"),
+        ({"base": "qsgd", "loop": {"kind": "fedbuf"}}, "unknown loop 'fedbuf': did you mean 'fedbuff'"),
+        ({"base": "fedbuff", "loop": {"arrivals": 0}}, "arrivals = 0"),
+        ({"base": "fedbuff", "loop": {"kind": 3}}, "must be the name of a loop"),
+        ({"base": "qsgd", "aggregate": "majorit"}, "unknown aggregate 'majorit': did you mean 'majority'"),
+    ],
+)
+def test_a_loop_or_aggregate_that_does_not_exist_is_named(variant: dict, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        resolve(on_defaults({"variants": {"mine": variant}, "methods": ["mine"]}))
+
+
+def test_without_a_barrier_the_limit_of_rounds_is_one_of_work() -> None:
+    config = resolve(on_defaults({"training": {"max_rounds": 10}, "methods": ["fedasync", "fedbuff", "qsgd"]}))
+    limits = {name: goal.max_rounds for name, goal in goals_of(config, config.methods).items()}
+    assert limits == {"fedasync": 200, "fedbuff": 20, "qsgd": 10}

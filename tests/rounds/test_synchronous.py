@@ -20,7 +20,13 @@ from adagq.simulation.processes import open_pool
 from toy import ToySpec
 
 SPEC = ToySpec()
-FEW_ENTRIES = {"topk": 0.4, "topk-plain": 0.4, "cocktail": 0.25, "han": 0.4}  # a tenth of 40 entries is not much
+# A tenth of 40 entries is not much, and a basis that turns every round leaves most of a made-up matrix for later.
+FEW_ENTRIES = {"topk": 0.4, "topk-plain": 0.4, "cocktail": 0.25, "han": 0.25, "stc": 0.4, "tcs": 0.4, "powersgd": 0.5}
+FEW_ENTRIES |= {"signsgd-vote": 0.6}  # steps of one size stop short of the target
+TOY_KNOBS = {
+    "dgc": {"fraction": 0.25}, "stc": {"fraction": 0.25}, "tcs": {"shared": 0.25, "own": 0.1},
+    "signsgd-vote": {"rate": 0.1, "momentum": 0.0}, "fedfq": {"bits": 2.0}, "powersgd": {"rank": 1},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ def rounds(method: Method, count: int, schedule: Schedule = SCHEDULE, **given) -
 def toy_method(name: str) -> Method:
     """Return a row for a model of 40 entries, of which a hundredth is none."""
     method = method_of(name)
-    return replace(method, uplink=replace(method.uplink, fraction=0.25)) if name == "dgc" else method
+    uplink = replace(method.uplink, **TOY_KNOBS.get(name, {}))
+    return replace(method, uplink=uplink, downlink=uplink if name == "stc" else method.downlink)
 
 
 @pytest.mark.parametrize("name", METHODS)

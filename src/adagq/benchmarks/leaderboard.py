@@ -1,118 +1,218 @@
-"""The leaderboard: every row of the table on several fleets, in order of the time to the target.
+"""The leaderboard: every row of the table on several fleets, plain and with the same server optimizer.
 
-    <out>/<fleet>/              a run directory, as `adagq compare` leaves it
-    <out>/<fleet>-<rounds>/     the rows with another limit of rounds
-    <out>/leaderboard.md        the tables of all fleets that have rows
+    <out>/runs.jsonl          a line per run: task, fleet, optimizer, method, seed, and what it took to the target
+    <out>/leaderboard.md      the standings of all fleets, made from it (`standings`)
 
-Rows, seeds and fleets come from leaderboard.toml. Runs that are at their end are left alone: the same command goes on
-where it was interrupted, and takes more rows and seeds.
+Tasks, rows, seeds and fleets come from leaderboard.toml. Runs are short, so one that was interrupted begins anew, and
+all others are kept: the same command goes on, and takes more rows and seeds. A run whose settings have changed since is
+run again. Seeds are the outermost loop, so that a board that was stopped has all rows with as many seeds. Fleets are
+the innermost: where links decide nothing about the updates, these are computed once for all fleets.
 """
 
+import dataclasses
+import json
+import logging
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from adagq.core.atomic import replacing
-from adagq.core.errors import ConfigError
-from adagq.core.jsonl import read_lines
+import xxhash
+
+from adagq.core.errors import AdagqError, ConfigError
+from adagq.core.jsonl import append_lines, read_lines
 from adagq.core.registry import suggestion
-from adagq.experiments.config import Config, merged, on_defaults, resolve
-from adagq.experiments.run_directory import CONFIG, ROWS
-from adagq.experiments.runner import REFERENCE, Step, run, runs_left
-from adagq.report.summary import Summary, shown, summarize
+from adagq.experiments.config import Config, load_config, merged, on_defaults, read_toml, resolve
+from adagq.experiments.runner import REFERENCE, Step, goal_of, schedule_of
+from adagq.methods.table import Method
+from adagq.rounds import drive
+from adagq.simulation import fleet as fleets
+from adagq.simulation.backend import Simulated
+from adagq.simulation.cache import CachedPool
+from adagq.simulation.processes import open_pool
 
 BOARD: Final = files("adagq.benchmarks") / "leaderboard.toml"
-PAGE: Final = "leaderboard.md"
-COLUMNS: Final = "| rank | row | minutes to the target | seeds that reached it | rounds | MB up | MB down |"
+RUNS: Final = "runs.jsonl"
+PLAIN: Final = "plain"
+KEYS: Final = ("task", "fleet", "optimizer", "method", "seed")
+Record = Mapping[str, Any]
+logger = logging.getLogger("adagq")
 
 
 @dataclass(frozen=True)
-class Part:
-    """One run directory of the board: a fleet, and the rows with one limit of rounds."""
+class Entry:
+    """One run of the board."""
 
+    task: str
     fleet: str
-    folder: str
+    optimizer: str
+    method: Method
+    seed: int
     config: Config
+    given: str  # the settings that the config was made from, as JSON: defaults that are new change nothing
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int]:
+        return self.task, self.fleet, self.optimizer, self.method.name, self.seed
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what the run depends on: the settings of row and config that are not defaults."""
+        row = dataclasses.replace(self.method, label="", description="", compared=False, ink="")
+        return xxhash.xxh3_64_hexdigest(f"{essence(row)} {self.given} {self.seed}".encode())
+
+
+def essence(part: Any) -> Any:
+    """Return what a row or a part of it is: its kind, and the knobs that are not its defaults.
+
+    >>> from adagq.codecs import ErrorFeedback, TopK
+    >>> essence(ErrorFeedback(TopK(0.5)))
+    ('ErrorFeedback', {'codec': ('TopK', {'fraction': 0.5})})
+    """
+    if not dataclasses.is_dataclass(part):
+        return part
+    known = {field.name: getattr(part, field.name) for field in dataclasses.fields(part) if field.compare}
+    usual = {field.name: field.default for field in dataclasses.fields(part)}
+    changed = {name: essence(value) for name, value in known.items() if value != usual[name]}
+    return type(part).__name__, changed
 
 
 def load(
-    fleets: Sequence[str] = (), methods: Sequence[str] = (), settings: Mapping[str, Any] | None = None
-) -> list[Part]:
-    """Return the parts of the board; all fleets and rows unless some are named, `settings` on top of the board's.
+    tasks: Sequence[str] = (),
+    fleets: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    optimizers: Sequence[str] = (),
+    seeds: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Entry]:
+    """Return the runs of the board in order; all unless some are named, `settings` on top of the board's.
 
-    >>> [part.folder for part in load(fleets=["paper"])]
-    ['paper', 'paper-2400']
+    >>> [entry.key for entry in load(["digits"], ["paper"], ["eden"], ["plain"], seeds=1)]
+    [('digits', 'paper', 'plain', 'eden', 1), ('digits', 'paper', 'plain', 'ideal', 1)]
     """
     board = tomllib.loads(BOARD.read_text("utf-8"))
-    for name in fleets:
-        if name not in board["fleets"]:
-            known = ", ".join(board["fleets"])
-            raise ConfigError(f"unknown fleet {name!r}: {suggestion(name, board['fleets'])} Known: {known}")
-    limits: Mapping[str, int] = board["max_rounds"]
-    rows = sorted(dict.fromkeys((*(methods or board["methods"]), REFERENCE)), key=lambda name: limits.get(name, 0))
-    parts = []
-    for fleet in fleets or board["fleets"]:
-        tree = merged(merged(board["settings"], {"fleet": board["fleets"][fleet]}), settings or {})
-        for limit, group in groupby(rows, key=lambda name: limits.get(name, 0)):
-            own = merged(tree, {"training": {"max_rounds": limit}}) if limit else tree
-            config = resolve(on_defaults(own | {"methods": list(group)}))
-            parts.append(Part(fleet, f"{fleet}-{limit}" if limit else fleet, config))
-    return parts
+    chosen = {
+        what: _known(what, given, board[what])
+        for what, given in (("tasks", tasks or ["digits"]), ("fleets", fleets), ("optimizers", optimizers))
+    }
+    runs = []
+    for task in chosen["tasks"]:
+        count = board["tasks"][task].pop("seeds", 1) if seeds is None else seeds
+        rows = tuple(dict.fromkeys((*(methods or board["methods"]), REFERENCE)))
+        trees = {
+            (optimizer, fleet): _config(board, task, fleet, optimizer, rows, settings or {})
+            for optimizer in chosen["optimizers"]
+            for fleet in chosen["fleets"]
+        }
+        runs += [
+            Entry(task, fleet, optimizer, trees[optimizer, fleet][0].row(row), seed, *trees[optimizer, fleet])
+            for seed in range(board["first_seed"], board["first_seed"] + count)
+            for optimizer in chosen["optimizers"]
+            for row in rows
+            for fleet in chosen["fleets"]
+        ]
+    return runs
 
 
-def left(parts: Sequence[Part], out: Path) -> int:
-    """Return how many runs are not at their end."""
-    return sum(len(runs_left(part.config, out / part.folder)) for part in parts)
+def sweep(path: Path) -> list[Entry]:
+    """Return the runs of a file of variants, such as benchmarks/rivals_sweep.toml: one fleet, plain, its own seeds."""
+    config, given = load_config(path), _given(on_defaults(read_toml(path)))
+    seeds = range(config.seed, config.seed + config.seeds)
+    return [
+        Entry("sweep", "paper", PLAIN, config.row(name), seed, config, given)
+        for name in config.methods
+        for seed in seeds
+    ]
 
 
-def play(parts: Sequence[Part], out: Path, workers: int | str = 1) -> Iterator[Step]:
-    """Run what is left into `out`; yield after each round."""
-    for part in parts:
-        directory = out / part.folder
-        if runs_left(part.config, directory):
-            begun = (directory / CONFIG).is_file()
-            for step in run(part.config, directory, workers, resume=begun):
-                yield replace(step, cell=part.fleet)
+def left(entries: Sequence[Entry], out: Path) -> list[Entry]:
+    """Return the runs that are not in `<out>/runs.jsonl`, or were made with other settings."""
+    known = {_key(record): record["settings"] for record in read_lines(out / RUNS)}
+    return [entry for entry in entries if known.get(entry.key) != entry.fingerprint]
 
 
-def standings(parts: Sequence[Part], out: Path) -> dict[str, Summary]:
-    """Return the summary of every fleet that has rows, its methods in order of time."""
-    found: dict[str, Summary] = {}
-    for fleet, group in groupby(parts, key=lambda part: part.fleet):
-        own = list(group)
-        rows = [row for part in own for row in read_lines(out / part.folder / ROWS)]
-        if rows:
-            config = own[0].config
-            found[fleet] = summarize(rows, config.training.target, clients=config.task.clients)
-    return found
+def play(entries: Sequence[Entry], out: Path, workers: int | str = 1) -> Iterator[Step]:
+    """Run what is left and note each run in `<out>/runs.jsonl`; yield after each round."""
+    out.mkdir(parents=True, exist_ok=True)
+    with open_pool(workers) as workers_pool:
+        pool = CachedPool(workers_pool, None)
+        prepared, shared = None, None
+        for entry in left(entries, out):
+            recipe = replace(entry.config.task, seed=entry.seed)
+            if prepared is None or prepared[0] != recipe:
+                prepared = recipe, recipe.build()
+                pool.prepare(recipe, prepared[1].layout)
+            if shared != (entry.task, entry.optimizer, entry.method.name, entry.seed):
+                shared = entry.task, entry.optimizer, entry.method.name, entry.seed
+                pool.forget()
+            rows: list[Record] = []
+            backend = _backend(entry, pool, prepared[1])
+            try:
+                schedule = schedule_of(entry.config.training, entry.seed, entry.config.fleet.exchange_seconds)
+                goal = goal_of(entry.config.training, entry.method, entry.config.task.clients)
+                for result in drive(entry.method, backend, schedule, goal):
+                    rows.append(result.row)
+                    yield Step(entry.method, entry.seed, result.row, f"{entry.fleet}, {entry.optimizer}")
+            except AdagqError as error:  # diverged, or too few clients were left
+                logger.warning("%s: %s", " ".join(map(str, entry.key)), error)
+            append_lines(out / RUNS, [record_of(entry, rows, backend.state_bytes)])
 
 
-def table_of(summary: Summary) -> list[str]:
-    """Return one fleet's standings as lines of a Markdown table; a row that missed shows what it spent in vain."""
-    lines = [COLUMNS, "| ---: | --- | ---: | ---: | ---: | ---: | ---: |"]
-    for rank, (name, record) in enumerate(summary["methods"].items(), start=1):
-        spent, seeds = shown(record), len(record["per_seed"])
-        minutes = spent["seconds"]["mean"] / 60
-        deviation = spent["seconds"]["std"] / 60
-        time = f"{minutes:.1f} ± {deviation:.1f}" if record["reached"] else f"not in {minutes:.1f}"
-        data = " | ".join(f"{spent[key]['mean'] / 1e6:.3g}" for key in ("upload_bytes", "download_bytes"))
-        place = "–" if name == summary["run"]["reference"] else str(rank)
-        reached = f"{round(record['reached'] * seeds)} of {seeds}"
-        lines.append(f"| {place} | {name} | {time} | {reached} | {spent['rounds']['mean']:.0f} | {data} |")
-    return lines
+def _backend(entry: Entry, pool: CachedPool, population: Any) -> Simulated:
+    fleet = fleets.build(entry.config.fleet, entry.seed)
+    return Simulated(pool, population, fleet, entry.method, entry.seed, entry.config.payload_scale)
 
 
-def write_page(found: Mapping[str, Summary], out: Path) -> Path:
-    """Write the tables of all fleets to `<out>/leaderboard.md`."""
-    lines = ["# Leaderboard", ""]
-    for fleet, summary in found.items():
-        target, seeds = summary["run"]["target"], ", ".join(map(str, summary["run"]["seeds"]))
-        lines += [f"## {fleet}: until {target:.0%} accuracy, seeds {seeds}; MB are per client", ""]
-        lines += [*table_of(summary), ""]
-    with replacing(out / PAGE) as file:
-        file.write("\n".join(lines).encode())
-    return out / PAGE
+def record_of(entry: Entry, rows: Sequence[Record], state_bytes: int) -> Record:
+    """Return what a run took until it reached the target, or in all if it did not; bytes are per client."""
+    target, clients, scale = entry.config.training.target, entry.config.task.clients, entry.config.payload_scale
+    first = next((place for place, row in enumerate(rows) if (row["accuracy"] or 0.0) >= target), None)
+    spent = rows if first is None else rows[: first + 1]
+    return {
+        **dict(zip(KEYS, entry.key, strict=True)),
+        "reached": first is not None,
+        "seconds": round(spent[-1]["seconds"], 3) if spent else 0.0,
+        "rounds": len(spent),
+        "upload_bytes": round(sum(row["upload_bytes"] for row in spent) / clients),
+        "download_bytes": round(sum(row["download_bytes"] for row in spent) / clients),
+        "best_accuracy": round(max((row["accuracy"] or 0.0 for row in spent), default=0.0), 5),
+        "staleness": round(sum(row["staleness"] for row in spent) / max(len(spent), 1), 3),
+        "state_bytes": round(state_bytes * scale),
+        "settings": entry.fingerprint,
+    }
+
+
+def records(out: Path, entries: Sequence[Entry] | None = None) -> list[Record]:
+    """Return the runs in `out`, the latest of each; with `entries` only those, made with their settings."""
+    latest = {_key(record): record for record in read_lines(out / RUNS)}
+    if entries is None:
+        return list(latest.values())
+    return [latest[one.key] for one in entries if latest.get(one.key, {}).get("settings") == one.fingerprint]
+
+
+def _key(record: Record) -> tuple[Any, ...]:
+    return tuple(record[name] for name in KEYS)
+
+
+def _known(what: str, given: Sequence[str], known: Mapping[str, Any]) -> list[str]:
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"unknown {what[:-1]} {name!r}: {suggestion(name, known)} Known: {', '.join(known)}")
+    return list(given or known)
+
+
+def _config(
+    board: Mapping[str, Any], task: str, fleet: str, optimizer: str, rows: Sequence[str], settings: Mapping[str, Any]
+) -> tuple[Config, str]:
+    tree = merged(merged(board["tasks"][task], {"fleet": board["fleets"][fleet]}), settings)
+    if board["optimizers"][optimizer]:
+        tree = merged(tree, {"server_optimizer": board["optimizers"][optimizer]})
+    whole = on_defaults(tree | {"methods": list(rows), "variants": board.get("variants", {})})
+    return resolve(whole), _given(whole)
+
+
+def _given(tree: Mapping[str, Any]) -> str:
+    left_out = ("methods", "variants", "seed", "seeds")
+    return json.dumps({key: value for key, value in tree.items() if key not in left_out}, sort_keys=True, default=str)

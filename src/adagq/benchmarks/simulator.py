@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 from adagq.learners import LearningTask
 from adagq.methods.table import method_of
-from adagq.rounds import LOOPS, Schedule
+from adagq.rounds import Schedule, loop_of
 from adagq.simulation import fleet as fleets
 from adagq.simulation.backend import Simulated
 from adagq.simulation.processes import open_pool
@@ -41,7 +41,7 @@ def run(workers: int = 2, rounds: int = 3, methods: tuple[str, ...] = ("ideal", 
         for name in methods:
             method = method_of(name)
             backend = Simulated(pool, population, fleets.build(fleets.paper(), 0), method, 0)
-            loops[name] = LOOPS[method.loop](method, backend, Schedule(seed=0), None)
+            loops[name] = loop_of(method)(method, backend, Schedule(seed=0), None)
         with BareLoops(workers) as bare:
             fastest = dict.fromkeys(("bare", *loops), float("inf"))
             for _ in range(rounds + 1):  # the first of each warms up

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from adagq import __version__
+from adagq.cli.advise import advise
 from adagq.cli.bench import bench
 from adagq.cli.data import data
 from adagq.cli.deploy import deploy
@@ -31,7 +32,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    init, plan, compare, train, report, watch, pause, resume, methods, config, reproduce, leaderboard, fuzz, verify,
+    init, plan, advise, compare, train, report, watch, pause, resume, methods, config, reproduce, leaderboard,
+    fuzz, verify,
 ):  # fmt: skip
     app.command()(command)
 # Flags that are not ours are Flower's, `--help` included.

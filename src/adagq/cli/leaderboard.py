@@ -9,30 +9,41 @@ from adagq.cli.common import Seeds, Workers, follow, worker_count
 
 
 def leaderboard(
+    scale: Annotated[str, typer.Option(help="Tasks of the board: digits, fashion.")] = "digits",
     fleets: Annotated[
         str | None, typer.Option(help="paper,slower-10,slower-100,failing: some of them; default: all.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Rows of `adagq methods`: a,b,…; default: the board's.")] = None,
+    optimizers: Annotated[str | None, typer.Option(help="plain,nesterov: one of them; default: both.")] = None,
     seeds: Seeds = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results; runs that are there are gone on with.")] = Path(
+    sweep: Annotated[Path | None, typer.Option(help="Run this file's variants in place of the board.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results; runs that are there are kept.")] = Path(
         "results/leaderboard"
     ),
+    page: Annotated[Path | None, typer.Option(help="Draw the standings between the marks of this page.")] = None,
     workers: Workers = None,
     show_only: Annotated[bool, typer.Option("--show-only", help="Run nothing; show what is there.")] = False,
 ) -> None:
     """Rank the methods by the time to the target on each fleet; interrupted, the same command goes on."""
-    from adagq.benchmarks.leaderboard import left, load, play, standings, write_page
+    from adagq.benchmarks import leaderboard as board
+    from adagq.benchmarks.standings import PAGE, page_of, standings, write_page
     from adagq.core.errors import ConfigError
 
-    parts = load(_names(fleets), _names(methods), {} if seeds is None else {"seeds": seeds})
+    if sweep is None:
+        entries = board.load(_names(scale), _names(fleets), _names(methods), _names(optimizers), seeds)
+    else:
+        entries = board.sweep(sweep)
     if not show_only:
-        rounds = max(part.config.training.max_rounds for part in parts)
-        follow(play(parts, out, worker_count(workers)), left(parts, out), rounds, "the same command")
-    if not (found := standings(parts, out)):
-        raise ConfigError(f"{out}: no rows there; leave --show-only out")
-    page = write_page(found, out)
-    typer.echo(page.read_text("utf-8"))
-    typer.echo(page)
+        rounds = max(entry.config.training.max_rounds for entry in entries)
+        steps = board.play(entries, out, worker_count(workers))
+        follow(steps, len(board.left(entries, out)), rounds, "the same command")
+    if not (found := standings(board.records(out, entries))):
+        raise ConfigError(f"{out}: no runs of these settings there; leave --show-only out")
+    targets = {entry.task: entry.config.training.target for entry in entries}
+    lines = page_of(found, targets)
+    typer.echo("\n".join(lines))
+    if sweep is None:
+        typer.echo(write_page(lines, page or out / PAGE))
 
 
 def _names(given: str | None) -> list[str]:

@@ -58,7 +58,9 @@ def train(
 def compare(
     config: ConfigFile = None,
     task: Task = None,
-    methods: Annotated[str | None, typer.Option(help="Rows of `adagq methods`: a,b,…; default: all compared.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Rows of `adagq methods`: a,b,…, or all; default: those of the paper.")
+    ] = None,
     seeds: Seeds = None,
     fleet: FleetFile = None,
     settings: Settings = None,
@@ -71,8 +73,11 @@ def compare(
     """Run several methods to the same target and compare rounds, bytes and virtual time."""
     from adagq.experiments.config import load_config
     from adagq.experiments.runner import compared
+    from adagq.methods.table import METHODS
 
     names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    if names == ["all"]:
+        names = list(METHODS)
     options = given_settings(task=own_task(task), seeds=seeds, methods=names)
     resolved = compared(load_config(settings_file(config), [*fleet_setting(fleet), *(settings or []), *options]))
     _run(resolved, run_directory(out, "compare", resume), worker_count(workers), resume, tensorboard, track or [])

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from adagq.benchmarks.advise import Advice
 from adagq.experiments.plan import Plan, ends, sweep
 from adagq.experiments.plan_input import PlanInput
 from adagq.experiments.runner import Step
@@ -115,6 +116,27 @@ def plan_table(plan: Plan) -> Table:
         seconds = (row.compute_seconds, row.upload_seconds, row.download_seconds, row.round_seconds)
         cells = (str(row.local_epochs), *bits, *(f"{value:.1f}" for value in seconds), f"{row.tax:.2f}")
         table.add_row(row.method, *cells, style="bold" if row.method == plan.best else "")
+    return table
+
+
+def advice_table(advice: Advice, rows: int) -> Table:
+    """Return the rows of an advice in order of the expected time, and how far it can be trusted."""
+    best = advice.choices[0]
+    caption = (
+        f"Take {best.name}. {advice.reason}\nConfidence {advice.confidence}.\nTimes are the leaderboard's to its own "
+        f"target (digits, 20 clients) on its fleet {advice.fleet!r}, scaled to yours; your task needs more or fewer "
+        "rounds of any row. `adagq compare --fleet` measures."
+    )
+    table = _table("Expected on your fleet", caption)
+    table.add_column("method", no_wrap=True)
+    for name in ("minutes", "deviation", "bits up", "bits down", "round s", "rounds", "places"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for choice in advice.choices[:rows]:
+        row, standing = choice.round, choice.standing
+        times = [f"{seconds / 60:.1f}" for seconds in (choice.seconds, choice.deviation)]
+        bits = [f"{row.upload_bits:.2f}", f"{row.download_bits:.2f}"]
+        rounds = [f"{row.round_seconds:.1f}", f"{standing.rounds:.0f}", f"{standing.first}–{standing.last}"]
+        table.add_row(choice.name, *times, *bits, *rounds, style="bold" if choice is best else "")
     return table
 
 

@@ -15,6 +15,7 @@ from adagq.client.learner import Learner
 from adagq.client.privacy import privately, said
 from adagq.client.replica import Replica
 from adagq.codecs import Float32, decode, send
+from adagq.codecs.withholding import is_withheld
 from adagq.core.codec import Arrays, Codec, levels_of
 from adagq.core.errors import NonFiniteError
 from adagq.core.messages import Report, Sync, Task, Update
@@ -87,7 +88,7 @@ def work(
             round=task.round,
             examples=learner.examples,
             payload=encoded.payload,
-            buffers=buffers_payload,
+            buffers=b"" if is_withheld(encoded.payload) else buffers_payload,
             levels=levels_of(encoded.codec),
             version=replica.version,
             **said(encoded, task, tuple(map(float, curve)), train_loss),

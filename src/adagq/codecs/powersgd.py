@@ -59,7 +59,9 @@ def add_powersgd(frame: Frame, out: FloatVector, weight: float, threads: int) ->
             if form:
                 piece = np.ldexp(piece, -int(exponents[place]))
             if factored:
-                piece = _product(piece[: rows * rank].reshape(rows, rank), piece[rows * rank :].reshape(columns, rank))
+                piece = product_of(
+                    piece[: rows * rank].reshape(rows, rank), piece[rows * rank :].reshape(columns, rank)
+                )
             vector[at : at + rows * columns] = piece.reshape(-1)
             at += rows * columns
     if not np.isfinite(vector).all():
@@ -67,7 +69,7 @@ def add_powersgd(frame: Frame, out: FloatVector, weight: float, threads: int) ->
     out += np.float32(weight) * vector
 
 
-def _product(left: WideMatrix, right: WideMatrix) -> WideMatrix:
+def product_of(left: WideMatrix, right: WideMatrix) -> WideMatrix:
     """Return left right^T, summed in a fixed order: the same bits on any machine."""
     total = np.zeros((left.shape[0], right.shape[0]))
     for one, other in zip(left.T, right.T, strict=True):
@@ -85,7 +87,7 @@ def _pieces(shapes: Shapes, rank: int) -> Iterator[tuple[int, int, bool]]:
         start += length
 
 
-def _matrices(layout: LayoutLike, elements: int) -> list[tuple[int, int]]:
+def matrices_of(layout: LayoutLike, elements: int) -> list[tuple[int, int]]:
     """Return rows and columns of every tensor that is not empty; without a layout the vector is one column."""
     if layout is None:
         return [(elements, 1)] if elements else []
@@ -95,8 +97,11 @@ def _matrices(layout: LayoutLike, elements: int) -> list[tuple[int, int]]:
     return [(prod(shape[:1]), prod(shape[1:])) for shape in shapes if prod(shape)]
 
 
-def orthonormal(matrix: WideMatrix) -> WideMatrix:
-    """Return an orthonormal basis of the columns (Gram-Schmidt, twice for accuracy); dependent columns become 0."""
+def orthonormal(matrix: WideMatrix, least: float = 1e-12) -> WideMatrix:
+    """Return an orthonormal basis of the columns (Gram-Schmidt, twice for accuracy); dependent columns become 0.
+
+    A column depends on the others if less than `least` of it is its own.
+    """
     basis = np.zeros_like(matrix)
     for place in range(matrix.shape[1]):
         column = matrix[:, place].copy()
@@ -105,7 +110,7 @@ def orthonormal(matrix: WideMatrix) -> WideMatrix:
             for other in range(place):
                 column -= np.sum(basis[:, other] * column) * basis[:, other]
         left = float(np.sqrt(np.sum(column**2)))
-        if left > 1e-12 * norm:
+        if left > least * norm:
             basis[:, place] = column / left
     return basis
 
@@ -154,14 +159,14 @@ class PowerSGD(Encoder):
         received = decode_own(payload, v.size)
         return encoded(payload, received, {RESIDUAL: v - received, FACTORS: factors}, self, v)
 
-    def undelivered(self, state: Arrays, payload: bytes) -> Arrays:
+    def undelivered(self, state: Arrays, payload: bytes, reference: FloatVector | None = None) -> Arrays:
         """Return the state after a payload that never arrived: all of it goes with the next one."""
-        return undelivered(state, payload)
+        return undelivered(state, payload, reference)
 
     def _factor(
         self, v: FloatVector, state: Arrays, seed: int, layout: LayoutLike, out: Out | None
     ) -> tuple[Writer, FloatVector]:
-        shapes, drawn, at, warm = _matrices(layout, v.size), generator(seed, "powersgd"), 0, 0
+        shapes, drawn, at, warm = matrices_of(layout, v.size), generator(seed, "powersgd"), 0, 0
         numbers, kept, exponents = [np.empty(0, VALUES[0])], [np.empty(0, np.float32)], []
         for (rows, columns), (_, _, factored) in zip(shapes, _pieces(shapes, self.rank), strict=True):
             piece = v[at : at + rows * columns]
@@ -192,7 +197,7 @@ class PowerSGD(Encoder):
         width, scaled = (4, 0) if self.values == "float32" else (2, 1)
         if layout is None:
             return frame_size([8 * elements, scaled * elements, width * elements])
-        shapes = _matrices(layout, elements)
+        shapes = matrices_of(layout, elements)
         numbers = sum(length for _, length, _ in _pieces(shapes, self.rank))
         return frame_size([8 * len(shapes), scaled * len(shapes), width * numbers])
 

@@ -17,7 +17,7 @@ import numpy as np
 from adagq.codecs.inputs import finite_vector
 from adagq.codecs.registry import register
 from adagq.codecs.sending import decode_own, encoded
-from adagq.codecs.topk import TopK, Values
+from adagq.codecs.topk import TopK, Values, with_entries
 from adagq.codecs.wrapping import RESIDUAL, Wrapper
 from adagq.core.codec import Arrays, Encoded, LayoutLike
 from adagq.core.vectors import FloatVector
@@ -136,11 +136,6 @@ def within(codec: TopK, vector: FloatVector, budget_bytes: int) -> TopK:
     low, high = 1, max(codec.kept(vector.size), 1)
     while low < high:
         middle = -(-(low + high) // 2)
-        size = _with_entries(codec, middle, vector.size).rate_curve(vector)[0] / 8
+        size = with_entries(codec, middle, vector.size).rate_curve(vector)[0] / 8
         low, high = (middle, high) if size <= budget_bytes else (low, middle - 1)
-    return _with_entries(codec, low, vector.size)
-
-
-def _with_entries(codec: TopK, kept: int, elements: int) -> TopK:
-    """Return Top-k with so many entries: ceil(fraction * elements) is `kept` for a fraction half an entry below."""
-    return TopK(min((kept - 0.5) / max(elements, 1), 1.0) if elements else codec.fraction, codec.values, codec.indices)
+    return with_entries(codec, low, vector.size)

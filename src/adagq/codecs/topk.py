@@ -176,6 +176,11 @@ class TopK(Encoder):
         )
 
 
+def with_entries(codec: TopK, kept: int, elements: int) -> TopK:
+    """Return Top-k with so many entries: ceil(fraction * elements) is `kept` for a fraction half an entry below."""
+    return TopK(min((kept - 0.5) / max(elements, 1), 1.0) if elements else codec.fraction, codec.values, codec.indices)
+
+
 def max_gap_bytes(kept: int, elements: int) -> list[int]:
     """Return the lengths that the sections of `encode_gaps` never pass."""
     gaps = kept + elements // FAR

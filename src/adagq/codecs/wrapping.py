@@ -47,9 +47,9 @@ class Wrapper:
     ) -> int:
         return copy_into(self.encode(vector, seed, layout, threads), out)
 
-    def undelivered(self, state: Arrays, payload: bytes) -> Arrays:
+    def undelivered(self, state: Arrays, payload: bytes, reference: FloatVector | None = None) -> Arrays:
         """Return the state after a payload that never arrived: all of it goes with the next one."""
-        return undelivered(state, payload)
+        return undelivered(state, payload, reference)
 
     def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
         return self.inner.rate_curve(vector, layout)
@@ -61,7 +61,7 @@ class Wrapper:
         return self.inner.mismatch(payload, fitted)
 
 
-def undelivered(state: Arrays, payload: bytes) -> Arrays:
+def undelivered(state: Arrays, payload: bytes, reference: FloatVector | None = None) -> Arrays:
     """Return the state with what a payload held put back into the residual."""
-    received = decode(payload)
+    received = decode(payload, reference=reference)
     return {**state, RESIDUAL: state[RESIDUAL] + received if RESIDUAL in state else received}

@@ -7,8 +7,7 @@ L_-, L and L' are the losses before the last step, after it, and had it been sen
 client takes, its upload in proportion to k. t counts the updates of k. Where a loss did not fall k is held; after ten
 holds in a row it rises by eta. Every 20 updates the range shrinks to two thirds around k, within k_min … k_max.
 k is a share of the entries here. What is settled on: the losses are those of the probe that AdaGQ has too (clients
-re-encode the aggregate with either k); the paper's fair choice of k indices over all clients at the server is left out,
-since here every client's own entries are added up and the broadcast has a codec of its own.
+re-encode the aggregate with either k). The fair choice of k entries over all clients is the server's (`choosing`).
 """
 
 import math
@@ -17,6 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar
 
+from adagq.codecs.fair import FairTopK
 from adagq.codecs.topk import TopK
 from adagq.control.controller import Pair, plausible_loss, plausible_seconds
 from adagq.control.registry import CONTROLLERS
@@ -125,7 +125,7 @@ class Han:
 
 
 def _with_fraction(codec: Codec, fraction: float) -> Codec:
-    return replace(codec, fraction=min(fraction, 1.0)) if isinstance(codec, TopK) else codec
+    return replace(codec, fraction=min(fraction, 1.0)) if isinstance(codec, TopK | FairTopK) else codec
 
 
 def _times(receipts: Sequence[Receipt], ratio: float) -> tuple[float, float] | None:

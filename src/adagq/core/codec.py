@@ -135,3 +135,17 @@ class Stateful(Protocol):
     ) -> Encoded:
         """Encode `vector`; `state` is {} at the first call, `reference` the last aggregate that both ends hold."""
         ...
+
+
+@runtime_checkable
+class Scheduled(Protocol):
+    """A codec whose knobs follow the rounds: PowerSGD's sides take turns, CMFL's threshold falls."""
+
+    def at_round(self, round: int) -> Codec:
+        """Return the codec as it is in this round; rounds count from 1."""
+        ...
+
+
+def in_round(codec: Codec, round: int) -> Codec:
+    """Return what a codec is in this round: itself, unless it follows the rounds."""
+    return codec.at_round(round) if isinstance(codec, Scheduled) else codec

@@ -38,6 +38,7 @@ REMEDY: Final = "remove it to keep the runs that are at their end and begin the 
 BACKEND: Final = "backend_"
 OPTIMIZER: Final = "optimizer_"
 BROADCASTER: Final = "broadcaster_"
+REFERENCE: Final = "reference"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Checkpoint:
             versions=_versions(state.get("versions"), arrays.get("versions")),
             payloads=deque(arrays[f"payload{index}"].tobytes() for index in range(state["payloads"])),
             latest=Broadcast(**state["broadcast"]),
+            reference=arrays.get(REFERENCE),
         )
         return State(
             model=model,
@@ -123,6 +125,7 @@ def save(path: Path, run: Mapping[str, Any], state: State, backend: Arrays) -> N
         "buffers": model.buffers,
         "versions": broadcaster.versions.column,
         **{f"payload{i}": np.frombuffer(p, np.uint8) for i, p in enumerate(broadcaster.payloads)},
+        **({} if broadcaster.reference is None else {REFERENCE: broadcaster.reference}),
         **{OPTIMIZER + name: array for name, array in model.optimizer_state.items()},
         **{BROADCASTER + name: array for name, array in broadcaster.state.items()},
         **{BACKEND + name: array for name, array in backend.items()},

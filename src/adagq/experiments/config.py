@@ -20,6 +20,7 @@ from adagq.learners import LearningTask
 from adagq.learners.own_task import OWN_KEYS, is_own, own_table
 from adagq.methods.table import Method, compared
 from adagq.methods.variants import Variant, find, rows_of
+from adagq.rounds.loops import loop_of
 from adagq.server.optimizers import Plain, optimizer_of
 from adagq.server.privacy import Privacy
 from adagq.server.robust import AGGREGATES
@@ -81,8 +82,11 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> "Config":
         for name in (self.method, *self.methods):
-            self.row(name)
-        self.training.privacy.check(self.training.aggregate, self.task.clients)
+            row = self.row(name)
+            loop_of(row)  # unknown loops, knobs and aggregates are a ConfigError that names the nearest
+            aggregate = row.aggregate or self.training.aggregate
+            AGGREGATES[aggregate]
+            self.training.privacy.check(aggregate, self.task.clients)
         if self.training.participants > self.task.clients:
             raise ValueError(
                 f"training.participants = {self.training.participants}: there are {self.task.clients} clients"

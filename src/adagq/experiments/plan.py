@@ -1,12 +1,15 @@
 """What a round will cost before anything is trained: `adagq plan`.
 
-    round    = max_i(download_i + epochs * compute_i + codec + upload_i) + server + exchange
+    trip_i   = download_i + epochs * compute_i + codec + upload_i
+    round    = max_i(trip_i) + server + exchange        with a barrier
+    round    = n / sum_i(1 / trip_i) + n / k * server   without one: until n updates are in, a step after every k
     progress = round / (epochs * efficiency)            seconds per local epoch's worth of progress
     tax      = progress / max_i(compute_i)              1 is free links
 
 Methods are rows of the table of methods; `predicted_bits` asks their codecs what they send. What is assumed beyond
 that is a field of `PlanInput`; the simulator measures. Buffers, frame headers and probes are left out: they are below
-one per cent.
+one per cent. Without a barrier every client goes its own pace, an update counts whatever its staleness, and a client
+that may fall only so many versions behind (`lag`) is waited for.
 
 The clients are those of a fleet file. Without one they stand evenly between the two ends of the uplink range; compute
 times spread over ± `compute_spread` in an order that has nothing to do with the rates.
@@ -23,6 +26,8 @@ from numpy.typing import NDArray
 from adagq.experiments.plan_input import PlanInput
 from adagq.experiments.predicted_bits import download_bits, is_compressed, upload_bits
 from adagq.methods.table import Method, compared, method_of
+from adagq.rounds import Buffered
+from adagq.rounds.loops import loop_of
 from adagq.simulation.fleet.devices import DECODE_SECONDS_PER_ELEMENT, ENCODE_SECONDS_PER_ELEMENT
 from adagq.simulation.fleet.sanity import TOO_LONG_SECONDS
 
@@ -33,7 +38,7 @@ UNCOMPRESSED = "uncompressed"  # what a row over free links is called when its l
 
 @dataclass(frozen=True, slots=True)
 class MethodPlan:
-    """One method's round; the seconds are those of the client that finishes last."""
+    """One method's round; the seconds are those of the client that finishes last, means without a barrier."""
 
     method: str
     compressed: bool
@@ -79,9 +84,9 @@ def plan(given: PlanInput, methods: Sequence[str] = compared()) -> Plan:
     >>> print(plan(PlanInput(params=1e4)).verdict)  # doctest: +ELLIPSIS
     Compression does not pay here: the best of it saves 0 % of the time, since the links take only ...
     """
-    clients = _clients(given)
+    clients = clients_of(given)
     known = [method_of(name) for name in methods]
-    rows = sorted((_row(given, method, clients) for method in known), key=lambda row: row.progress_seconds)
+    rows = sorted((round_of(given, method, clients) for method in known), key=lambda row: row.progress_seconds)
     plain, best = (next(row for row in rows if row.compressed is way) for way in (False, True))
     saved = 1.0 - best.progress_seconds / plain.progress_seconds
     pays = saved >= given.worthwhile
@@ -122,8 +127,8 @@ def _at(given: PlanInput, slowest: float, seconds: float) -> PlanInput:
     return replace(given, members=members, uplink_mbps=(uplink * low, uplink * high), compute_seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Clients:
+@dataclass(frozen=True, slots=True, eq=False)
+class Clients:
     """All clients, an array each: bit/s, seconds per local epoch, seconds a message takes on top."""
 
     uplink: FloatArray
@@ -133,10 +138,11 @@ class _Clients:
     names: tuple[str, ...]
 
 
-def _clients(given: PlanInput) -> _Clients:
+def clients_of(given: PlanInput) -> Clients:
+    """Return the clients that the input describes."""
     if given.members:
         every = given.members
-        return _Clients(
+        return Clients(
             uplink=1e6 * np.array([one.uplink_mbps for one in every]),
             downlink=1e6 * np.array([one.downlink_mbps for one in every]),
             compute=np.array([one.epoch_seconds for one in every]),
@@ -148,19 +154,27 @@ def _clients(given: PlanInput) -> _Clients:
     offsets = 2.0 * (np.arange(1.0, given.clients + 1) * golden % 1.0) - 1.0
     compute: FloatArray = given.compute_seconds * (1.0 + given.compute_spread * offsets)
     downlink = np.full(given.clients, 1e6 * given.downlink_mbps)
-    return _Clients(uplink, downlink, compute, np.zeros(given.clients), ("",) * given.clients)
+    return Clients(uplink, downlink, compute, np.zeros(given.clients), ("",) * given.clients)
 
 
-def _row(given: PlanInput, method: Method, clients: _Clients) -> MethodPlan:
+def round_of(given: PlanInput, method: Method, clients: Clients) -> MethodPlan:
+    """Predict a method's round with these clients."""
     up, down = upload_bits(method, given, clients.uplink, clients.compute), download_bits(method, given)
     epochs, compressed = method.epochs, is_compressed(method)
     coded = ENCODE_SECONDS_PER_ELEMENT + DECODE_SECONDS_PER_ELEMENT if compressed else 0.0
     working = epochs * clients.compute + coded * given.params
     uploads = given.params * up / clients.uplink + clients.latency
     downloads = given.params * down / clients.downlink + clients.latency
-    last = int(np.argmax(downloads + working + uploads))
-    busy = float(downloads[last] + working[last] + uploads[last])
-    round_seconds = busy + given.server_seconds + given.exchange_seconds
+    trips = downloads + working + uploads
+    last = int(np.argmax(trips))
+    fixed = given.server_seconds + given.exchange_seconds
+    loop = loop_of(method)
+    if isinstance(loop, Buffered):
+        weights = (1.0 / trips) / np.sum(1.0 / trips)  # a client's share of the updates
+        round_seconds = _without_barrier(loop, trips) + fixed * loop.steps_per_round(trips.size)
+    else:
+        weights = (np.arange(trips.size) == last).astype(np.float64)
+        round_seconds = float(trips[last]) + fixed
     progress = round_seconds / (epochs * given.five_epoch_efficiency if epochs > 1 else 1.0)
     return MethodPlan(
         method=UNCOMPRESSED if method.free_links else method.name,
@@ -168,14 +182,22 @@ def _row(given: PlanInput, method: Method, clients: _Clients) -> MethodPlan:
         local_epochs=epochs,
         upload_bits=float(np.mean(up)),
         download_bits=down,
-        compute_seconds=float(working[last]),
-        upload_seconds=float(uploads[last]),
-        download_seconds=float(downloads[last]),
+        compute_seconds=float(np.sum(weights * working)),
+        upload_seconds=float(np.sum(weights * uploads)),
+        download_seconds=float(np.sum(weights * downloads)),
         round_seconds=round_seconds,
         progress_seconds=progress,
         tax=progress / float(np.max(clients.compute)),
         last=clients.names[last],
     )
+
+
+def _without_barrier(loop: Buffered, trips: FloatArray) -> float:
+    """Return the seconds until as many updates are in as there are clients, everybody at its own pace."""
+    seconds = float(trips.size / np.sum(1.0 / trips))
+    if loop.lag is None:
+        return seconds
+    return max(seconds, float(np.max(trips)) / loop.lag * loop.steps_per_round(trips.size))
 
 
 def _assumption(given: PlanInput) -> str:

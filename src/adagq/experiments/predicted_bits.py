@@ -10,15 +10,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs import Codec, Float16, Float32
+from adagq.codecs import Codec, Float16, Float32, PowerSGD, Projection, send
+from adagq.codecs.sending import NO_STATE
 from adagq.control import AdaGQ, Fit, allocate
+from adagq.core.codec import Arrays, Stateful
 from adagq.core.seeds import generator
-from adagq.core.vectors import Layout
+from adagq.core.vectors import FloatVector, Layout
 from adagq.experiments.plan_input import PlanInput
 from adagq.methods.table import Method
 
 FloatArray = NDArray[np.float64]
 SAMPLE: Final = 1 << 16
+WARM_UP: Final = 6  # DGC takes five updates to its own share
+MATRIX: Final = Layout.of({"conv": np.zeros((256, 256, 3, 3), np.float32)})  # larger ones shrink more
 
 
 def is_compressed(method: Method) -> bool:
@@ -38,10 +42,22 @@ def bits_per_parameter(codec: Codec) -> float:
 
 @cache
 def _sampled_bits(codec: Codec) -> float:
+    if isinstance(codec, PowerSGD | Projection):
+        return 8.0 * codec.max_bytes(MATRIX.elements, MATRIX) / MATRIX.elements
     sample = generator(0, "plan").standard_t(4.0, SAMPLE).astype(np.float32)
     half = SAMPLE // 2
-    whole, part = (len(codec.encode(sample[:size], 0, Layout.of_sizes([size]))) for size in (SAMPLE, half))
+    whole, part = (_steady_bytes(codec, sample[:size]) for size in (SAMPLE, half))
     return 8.0 * (whole - part) / (SAMPLE - half)
+
+
+def _steady_bytes(codec: Codec, sample: FloatVector) -> int:
+    """Return the payload's bytes once a codec with a memory has warmed up; the last aggregate is like the update."""
+    state: Arrays = NO_STATE
+    layout = Layout.of_sizes([sample.size])
+    for _ in range(WARM_UP if isinstance(codec, Stateful) else 1):
+        encoded = send(codec, sample, state, layout=layout, reference=sample)
+        state = encoded.state
+    return len(encoded.payload)
 
 
 def upload_bits(method: Method, given: PlanInput, rates: FloatArray, compute: FloatArray) -> FloatArray:

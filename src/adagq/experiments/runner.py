@@ -21,6 +21,7 @@ from adagq.experiments.config import Config, Training, resolve, to_toml
 from adagq.experiments.run_directory import CONFIG, ROWS, RunDirectory
 from adagq.methods.table import Method, method_of
 from adagq.rounds import Goal, RoundResult, Schedule, drive
+from adagq.rounds.loops import steps_of
 from adagq.rounds.schedule import exchanges_of
 from adagq.simulation import fleet as fleets
 from adagq.simulation.backend import Simulated
@@ -48,9 +49,10 @@ def compared(config: Config) -> Config:
     return config.model_copy(update={"methods": tuple(dict.fromkeys((*config.methods, REFERENCE)))})
 
 
-def goal_of(training: Training) -> Goal:
-    """Return when a run with these settings ends."""
-    return Goal(training.target, training.max_rounds, training.extra_rounds)
+def goal_of(training: Training, method: Method, clients: int) -> Goal:
+    """Return when a run of this method ends; without a barrier `max_rounds` counts rounds' worth of updates."""
+    places = training.participants or clients
+    return Goal(training.target, steps_of(method, training.max_rounds, places), training.extra_rounds)
 
 
 def schedule_of(training: Training, seed: int, exchange_seconds: float = 0.0, **changes: Any) -> Schedule:
@@ -78,11 +80,11 @@ def run(
     that diverge end there, which is logged, and the others go on.
     """
     methods = [config.row(name) for name in config.methods]
-    goal = goal_of(config.training)
+    goals = goals_of(config, config.methods)
     whole, same = partial(whole_runs, config), partial(same_settings, config)
     with RunDirectory(out, to_toml(config), resume, whole, same) as directory, open_pool(workers) as pool:
         for seed in range(config.seed, config.seed + config.seeds):
-            open_runs = [method for method in methods if not goal.met(directory.past(method, seed))]
+            open_runs = [method for method in methods if not goals[method.name].met(directory.past(method, seed))]
             if not open_runs:
                 continue
             task = replace(config.task, seed=seed)
@@ -103,7 +105,7 @@ def run(
                     method,
                     backend,
                     schedule_of(config.training, seed, config.fleet.exchange_seconds),
-                    goal,
+                    goals[method.name],
                     state=directory.restore(method, seed, backend),
                     past=directory.past(method, seed),
                     observers=[record],
@@ -134,10 +136,11 @@ def simulate(
     if len(built) != population.clients:
         raise ConfigError(f"fleet.clients = {len(built)}: must be {population.clients}, as many as the population has")
     _warn_of_slow_links(built, 4 * population.layout.elements * payload_scale)
+    goal = goal_of(training, chosen, population.clients)
     with open_pool(workers=1) as pool:
         pool.prepare(_Ready(population), population.layout)
         backend = Simulated(pool, population, built, chosen, seed, payload_scale)
-        for result in drive(chosen, backend, schedule_of(training, seed, built.exchange_seconds), goal_of(training)):
+        for result in drive(chosen, backend, schedule_of(training, seed, built.exchange_seconds), goal):
             yield result.row
 
 
@@ -154,6 +157,11 @@ class _Ready:
 
     def build(self) -> Population:
         return self.population
+
+
+def goals_of(config: Config, methods: Sequence[str]) -> dict[str, Goal]:
+    """Return when the runs of these methods end, by name."""
+    return {name: goal_of(config.training, config.row(name), config.task.clients) for name in methods}
 
 
 def runs_of(config: Config) -> set[tuple[str, int]]:
@@ -185,7 +193,8 @@ def whole_runs(config: Config, stored: str, rows: Sequence[Row]) -> set[tuple[st
     runs: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         runs.setdefault((row["method"], row["seed"]), []).append(row)
-    return {key for key, its_rows in runs.items() if goal_of(config.training).met(its_rows)}
+    goals = goals_of(config, config.methods)
+    return {key for key, its_rows in runs.items() if key[0] in goals and goals[key[0]].met(its_rows)}
 
 
 def same_settings(config: Config, stored: str) -> bool:

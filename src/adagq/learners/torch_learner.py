@@ -35,7 +35,7 @@ KEPT_LEARNERS = 256  # of clients whose samples are made when they are asked for
 def seeded(seed: int) -> Iterator[None]:
     """Draw from `seed` inside, and leave torch's global generator as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # `torch.manual_seed` also formats a stack for every accelerator
         yield
 
 

@@ -8,21 +8,29 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from adagq.codecs import (
+    CMFL,
     DGC,
     QSGD,
+    STC,
     Clipped,
     Cocktail,
+    Correlated,
     DeadZone,
     Eden,
     Either,
     ErrorFeedback,
     Fading,
+    FairTopK,
     FedDQ,
+    FedFQ,
     Float16,
     Float32,
+    Nonzeros,
     OneBit,
     PowerSGD,
+    Projection,
     SignSGD,
+    Signum,
     SparseLoCo,
     TernGrad,
     TopK,
@@ -54,6 +62,8 @@ class Method:
     residual: bool = False  # error feedback at the clients
     optimizer: Optimizer = PLAIN  # of the server
     loop: str = "synchronous"  # of `rounds.LOOPS`
+    loop_knobs: tuple[tuple[str, Any], ...] = ()  # of a loop that has some, where they differ from its own
+    aggregate: str = ""  # of `server.robust.AGGREGATES`, a method's own; empty: what the settings say
     rate_curve: bool = False  # clients report the codec's rate curve of their update, for the controller
     free_links: bool = False
     compared: bool = False  # one of `adagq compare` when no methods are named
@@ -74,6 +84,9 @@ CODED: Final = QSGD(levels=15, granularity="tensor", norm="l2", rounding="dither
 SHORT: Final = Fading(replace(CODED, granularity="vector"), DeadZone(), decay=0.8, limit=0.025)
 FADING_DOWN: Final = ErrorFeedback(Either(replace(CODED, levels=31), DeadZone()), decay=0.9)
 
+# For the broadcasts of rows whose papers say nothing of them: float32 takes a fifth of the time (docs/methods.md).
+CODED_DOWN: Final = replace(CODED, levels=31)
+
 METHODS: Final[Registry[Method]] = Registry("method", group="adagq.methods")
 for _row in (
     Method(
@@ -92,7 +105,7 @@ for _row in (
     Method("adagq", "AdaGQ", "the paper's algorithm", PACKED, AdaGQ(), rate_curve=True, compared=True, ink="navy"),
     Method(
         "adagq-fit", "AdaGQ-fit", "fills every client's spare time with real bits", CODED, Fit(),
-        downlink=replace(CODED, levels=31), compared=True, ink="vermilion",
+        downlink=CODED_DOWN, compared=True, ink="vermilion",
     ),
     Method(
         "adagq-auto", "AdaGQ-auto", "AdaGQ-fit with sparse codes on slow links, and a server step that finds itself",
@@ -136,7 +149,10 @@ for _row in (
         downlink=replace(PACKED, levels=7), loop="fedbuff",
     ),
     # Rivals' quantizers, low rank and sparsifiers, with what goes down as small where their papers say so.
-    Method("terngrad", "TernGrad", "-1, 0 or +1, tensors clipped at 4 sigma", Clipped(TernGrad("tensor"), 4.0)),
+    Method(
+        "terngrad", "TernGrad", "-1, 0 or +1, tensors clipped at 4 sigma", Clipped(TernGrad("tensor"), 4.0),
+        downlink=CODED_DOWN,
+    ),
     Method(
         "onebit", "1-bit SGD", "a bit an entry both ways, error feedback", OneBit("tensor"), residual=True,
         downlink=OneBit("tensor"),
@@ -146,24 +162,48 @@ for _row in (
         downlink=SignSGD("tensor"),
     ),
     Method("eden", "EDEN", "a bit an entry after a random rotation, both ways", Eden(1), downlink=Eden(1)),
-    Method("powersgd", "PowerSGD", "two factors of rank 4, error feedback", PowerSGD(4)),
-    Method("wangni", "Wangni", "a tenth of the entries, drawn without bias", Wangni(0.1)),
-    Method("dgc", "DGC", "the largest hundredth of a running sum with momentum", DGC(0.01, 0.6)),
+    Method(
+        "signsgd-vote", "signSGD, vote", "signs of a momentum up, the sign of most down", Signum(0.006, 0.9),
+        downlink=SignSGD(), aggregate="majority",
+    ),
+    Method(
+        "powersgd", "PowerSGD", "factors of rank 4 that take turns, both ways, error feedback", Projection(4),
+        downlink=PowerSGD(4),
+    ),
+    Method("fedfq", "FedFQ", "0, 2, 4 or 8 bits for every parameter", FedFQ(1.0), downlink=CODED_DOWN),
+    Method("wangni", "Wangni", "a tenth of the entries, drawn without bias", Wangni(0.1), downlink=CODED_DOWN),
+    Method(
+        "dgc", "DGC", "the largest hundredth of a running sum with momentum", DGC(0.01, 0.6), downlink=Nonzeros(),
+    ),
     Method(
         "topk-fit", "Top-k-fit", "as many entries as the time allows, decayed residual", SparseLoCo(0.25), Fit(),
-        downlink=replace(CODED, levels=31),
+        downlink=CODED_DOWN,
     ),
     Method(
         "cocktail", "CocktailSGD", "the largest of a random half, 4 bits, both ways", Cocktail(0.5), residual=True,
         downlink=Cocktail(0.5),
     ),
-    # Rivals that adapt.
-    Method("adaquantfl", "AdaQuantFL", "levels rise as the loss falls", CODED, AdaQuantFL(levels=2)),
-    Method("dadaquant", "DAdaQuant", "levels double when the loss stops falling", CODED, DAdaQuant(levels=1)),
-    Method("feddq", "FedDQ", "bits by the range of each tensor", FedDQ(0.02)),
     Method(
-        "han", "Han, adaptive k", "Top-k whose k follows time per loss", TopK(0.1), Han(0.05, 0.002, 0.1),
-        residual=True,
+        "stc", "STC", "the largest entries as signs, both ways, error feedback", STC(0.04), residual=True,
+        downlink=STC(0.04),
+    ),
+    Method(
+        "tcs", "TCS", "values where the last step was large, and a few entries more", Correlated(0.01, 0.001),
+        downlink=Nonzeros(0.1),
+    ),
+    # Rivals that adapt.
+    Method("cmfl", "CMFL", "float32, or nothing where the update disagrees with the others", CMFL(FLOAT32, 0.8)),
+    Method(
+        "adaquantfl", "AdaQuantFL", "levels rise as the loss falls", CODED, AdaQuantFL(levels=2), downlink=CODED_DOWN,
+    ),
+    Method(
+        "dadaquant", "DAdaQuant", "levels double when the loss stops falling", CODED, DAdaQuant(levels=1),
+        downlink=CODED_DOWN,
+    ),
+    Method("feddq", "FedDQ", "bits by the range of each tensor", FedDQ(0.02), downlink=CODED_DOWN),
+    Method(
+        "han", "Han, adaptive k", "Top-k whose k follows time per loss, chosen fairly, both ways", FairTopK(0.1),
+        Han(0.05, 0.002, 0.1), downlink=Nonzeros(0.1), aggregate="fair",
     ),
     Method("adacomm", "AdaComm", "float32, fewer local epochs as the loss falls", FLOAT32, AdaComm(epochs=10)),
     Method("lupa", "LUPA-SGD", "float32, more local epochs round by round", FLOAT32, Lupa(1, 0.3)),

@@ -6,6 +6,7 @@
     downlink = { kind = "qsgd", levels = 31 }                   # another codec
     controller = { kind = "fixed", by_client = { 3 = 15 } }
     optimizer = { kind = "nesterov", momentum = 0.7 }           # of the server
+    loop = { kind = "fedbuff", arrivals = 5, exponent = 1.0 }   # or a name alone
     epochs = 2
 
 Then `methods = ["qsgd", "coded-qsgd"]`. Ablations and the paper's figures 2 and 3 are written this way.
@@ -47,7 +48,8 @@ class Variant(BaseModel):
     downlink: Part | None = None
     controller: Part | None = None
     optimizer: Part | None = None
-    loop: Text | None = None
+    loop: Text | Part | None = None
+    aggregate: Text | None = None
 
 
 VARIANTS: Final = TypeAdapter(dict[str, Variant])
@@ -85,7 +87,19 @@ def _row(name: str, variant: Variant, base: Method) -> Method:
             changes[key] = _changed(getattr(base, key), changes[key], PARTS[key])
         except (AdagqError, TypeError, ValueError) as error:
             raise ConfigError(f"variants.{name}.{key}: {error}") from None
+    if "loop" in changes:
+        changes |= _loop(name, changes["loop"], base)
     return replace(base, **{"name": name, "label": name} | changes)
+
+
+def _loop(name: str, given: str | Mapping[str, Any], base: Method) -> dict[str, Any]:
+    """Return the loop's name and its knobs, from a name alone or a table such as { kind = "fedbuff", arrivals = 5 }."""
+    knobs = {"kind": given} if isinstance(given, str) else dict(given)
+    kind = knobs.pop("kind", base.loop)
+    if not isinstance(kind, str):
+        raise ConfigError(f"variants.{name}.loop.kind = {kind!r}: must be the name of a loop")
+    before = dict(base.loop_knobs) if kind == base.loop and not isinstance(given, str) else {}
+    return {"loop": kind, "loop_knobs": tuple((before | knobs).items())}
 
 
 def _changed(part: Any, changes: Mapping[str, Any], kinds: Registry[Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from adagq.core.errors import AdagqError
 from adagq.experiments.config import Config, resolve
-from adagq.experiments.runner import goal_of
+from adagq.experiments.runner import goals_of
 from adagq.paper.paired import Paired, paired
 from adagq.report.palette import REFERENCE
 from adagq.report.run import Row, Run, load
@@ -132,11 +132,12 @@ def _finished(rows: Sequence[Row], config: Config) -> list[Row]:
     Means over different seeds would compare different fleets and clients. Where there is no such seed either, all that
     is finished counts.
     """
+    goals = goals_of(config, config.methods)
     done = {
         (method, seed): run
         for method, seeds in by_seed(rows).items()
         for seed, run in seeds.items()
-        if goal_of(config.training).met(run)
+        if method in goals and goals[method].met(run)
     }
     seeds = {seed for _, seed in done}
     begun = {method for method, _ in done}

@@ -17,7 +17,7 @@ from adagq.core.errors import CheckpointError
 from adagq.core.jsonl import encoded_lines, read_lines
 from adagq.experiments.config import Config, to_toml
 from adagq.experiments.run_directory import CHECKPOINT, CONFIG, ROWS
-from adagq.experiments.runner import Step, goal_of, run
+from adagq.experiments.runner import Step, goals_of, run
 
 RUNS: Final = "runs"
 Row = Mapping[str, Any]
@@ -31,12 +31,12 @@ def run_in_turns(
         raise CheckpointError(
             f"{cell} is there already; nothing was written. Choose another --out, or continue it with --resume"
         )
-    goal = goal_of(config.training)
+    goals = goals_of(config, config.methods)
     for method, seed, milestone in turns(config, milestones):
         alone = config.model_copy(update={"methods": (method,), "seed": seed, "seeds": 1})
         place = run_place(cell, method, seed)
         rows = list(read_lines(place / ROWS))
-        if goal.met(rows) or best_accuracy(rows) >= milestone:
+        if goals[method].met(rows) or best_accuracy(rows) >= milestone:
             continue
         with closing(run(alone, place, workers, resume=True)) as steps:  # type: ignore[type-var]
             for step in steps:
@@ -44,7 +44,7 @@ def run_in_turns(
                 yield step
                 if best_accuracy([step.row]) >= milestone:
                     break
-        if goal.met(list(read_lines(place / ROWS))):
+        if goals[method].met(list(read_lines(place / ROWS))):
             (place / CHECKPOINT).unlink(missing_ok=True)
 
 

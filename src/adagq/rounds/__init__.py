@@ -8,7 +8,7 @@ LOOPS                                       synchronous, fedbuff, …: `loops`; 
 from adagq.rounds.backend import Backend
 from adagq.rounds.buffered import Buffered
 from adagq.rounds.driver import Goal, Observer, drive
-from adagq.rounds.loops import LOOPS
+from adagq.rounds.loops import LOOPS, loop_of
 from adagq.rounds.schedule import Schedule
 from adagq.rounds.state import RoundResult, State
 from adagq.rounds.synchronous import synchronous
@@ -23,5 +23,6 @@ __all__ = [
     "Schedule",
     "State",
     "drive",
+    "loop_of",
     "synchronous",
 ]

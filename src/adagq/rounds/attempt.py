@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from adagq.control.controller import Pair
+from adagq.core.codec import in_round
 from adagq.core.messages import Arrival, Choice, Facts, Incident, Receipt, Report, Settlement, Sync, Task
 from adagq.core.vectors import FloatVector
 from adagq.methods.table import Method
@@ -55,10 +56,12 @@ class Attempt:
             self.schedule.bounds,
             self.validator.refuse,
             self.validator.clamp,
-            self.schedule.aggregate,
+            self.method.aggregate or self.schedule.aggregate,
             self.schedule.byzantine_share,
             self.schedule.privacy,
             self.schedule.noise_seed_of(self.round),
+            self.state.broadcaster.reference,
+            self.state.model.buffers,
         )
         probes: Mapping[int, Pair] = {}
         if not self.schedule.privacy.on:  # losses are private
@@ -88,7 +91,7 @@ class Attempt:
         task = Task(
             client=client,
             round=self.round,
-            codec=self.method.sent_with(choice.codec),
+            codec=in_round(self.method.sent_with(choice.codec), self.round),
             epochs=choice.epochs or self.method.epochs,
             learning_rate=self.schedule.rate(self.round),
             seed=self.schedule.seed,

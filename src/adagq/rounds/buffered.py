@@ -55,6 +55,18 @@ class Buffered:
                 f"rate = {self.rate}, exponent = {self.exponent}: allowed are 0 < rate <= 1, exponent >= 0"
             )
 
+    def needed(self, places: int) -> int:
+        """Return the arrivals of a step where so many clients train at a time.
+
+        >>> Buffered(10).needed(20), Buffered(10).needed(4), Buffered(1).needed(20)
+        (10, 2, 1)
+        """
+        return min(self.arrivals, -(-places // 2))
+
+    def steps_per_round(self, places: int) -> float:
+        """Return the steps in which as many updates arrive as clients train at a time."""
+        return places / self.needed(places)
+
     def discount(self, staleness: int) -> float:
         """Return how much of an update counts that is so many versions old."""
         return float(self.rate * (1 + staleness) ** -self.exponent)
@@ -75,7 +87,7 @@ class Buffered:
         least = max(flights.schedule.min_clients, flights.schedule.min_updates)
         present = state.exclusions.admitted(present, step.round, least)
         places = min(flights.schedule.participants or len(present), len(present))
-        needed = max(min(self.arrivals, -(-places // 2)), flights.schedule.min_updates)
+        needed = max(self.needed(places), flights.schedule.min_updates)
         arrived: dict[int, Flight] = {}
         flights.fill(step, present, places)
         while flights.flying and (len(arrived) < needed or (self.lag is not None and flights.lag() >= self.lag)):

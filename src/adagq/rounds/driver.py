@@ -14,7 +14,7 @@ from typing import Any
 
 from adagq.methods.table import Method
 from adagq.rounds.backend import Backend
-from adagq.rounds.loops import LOOPS
+from adagq.rounds.loops import loop_of
 from adagq.rounds.schedule import Schedule
 from adagq.rounds.state import RoundResult, State
 
@@ -61,7 +61,7 @@ def drive(
         logger.warning("%s adapts to clients' losses, which are private: it goes on without them", method.name)
     rows: Sequence[Row] = past
     watching = tuple(observers)
-    for result in LOOPS[method.loop](method, backend, schedule, state):
+    for result in loop_of(method)(method, backend, schedule, state):
         for observe in watching:
             observe(result)
         rows = goal.decisive([*rows, result.row])

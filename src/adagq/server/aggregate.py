@@ -34,6 +34,7 @@ class Aggregate:
         self._examples = 0
         self._ahead: dict[int, Future[FloatVector]] = {}  # client -> its update, decoded or being decoded
         self._spare: list[FloatVector] = []  # memory for them
+        self.reference: FloatVector | None = None  # the last broadcast step, for payloads that build on it
 
     @property
     def examples(self) -> int:
@@ -43,7 +44,9 @@ class Aggregate:
         """Begin to decode an update that will be added later; as many at once as there are threads."""
         if self._threads > 1 and len(self._ahead) < self._threads and self._vector.size <= MOST_AHEAD:
             into = self._spare.pop() if self._spare else np.empty_like(self._vector)
-            self._ahead[update.client] = background(self._threads).submit(_decoded, update.payload, into, 1, max_bytes)
+            self._ahead[update.client] = background(self._threads).submit(
+                _decoded, update.payload, into, 1, max_bytes, self.reference
+            )
 
     def add(self, update: Update, max_bytes: int | None = None, discount: float = 1.0) -> None:
         """Add one update; a payload that may not be decoded raises `PayloadError` and changes nothing.
@@ -51,7 +54,7 @@ class Aggregate:
         With a discount it counts that much of itself, while the mean is still over all of its examples.
         """
         weight = discount * _weight(update)
-        decode_into(update.payload, self._vector, weight, self._threads, max_bytes=max_bytes)
+        decode_into(update.payload, self._vector, weight, self._threads, max_bytes=max_bytes, reference=self.reference)
         self._examples += update.examples
 
     def add_clipped(
@@ -68,7 +71,7 @@ class Aggregate:
         else:
             if self._scratch is None:
                 self._scratch = np.empty_like(self._vector)
-            vector = _decoded(update.payload, self._scratch, self._threads, max_bytes)
+            vector = _decoded(update.payload, self._scratch, self._threads, max_bytes, self.reference)
         norm = math.sqrt(_energy(vector))
         if not math.isfinite(norm):
             raise PayloadError("its norm is too large for float32")
@@ -85,15 +88,19 @@ class Aggregate:
         return self._vector
 
 
-def _decoded(payload: bytes, into: FloatVector, threads: int, max_bytes: int | None) -> FloatVector:
+def _decoded(
+    payload: bytes, into: FloatVector, threads: int, max_bytes: int | None, reference: FloatVector | None
+) -> FloatVector:
     into[:] = 0
-    decode_into(payload, into, 1.0, threads, max_bytes=max_bytes)
+    decode_into(payload, into, 1.0, threads, max_bytes=max_bytes, reference=reference)
     return into
 
 
-def norm_of(update: Update, layout: Layout, max_bytes: int | None = None) -> float:
+def norm_of(
+    update: Update, layout: Layout, max_bytes: int | None = None, reference: FloatVector | None = None
+) -> float:
     """Return the norm of what the payload decodes to; inf where float32 cannot square it."""
-    vector = decode(update.payload, layout.elements, max_bytes=max_bytes)
+    vector = decode(update.payload, layout.elements, max_bytes=max_bytes, reference=reference)
     if vector.size != layout.elements:
         raise PayloadError(f"payload holds {vector.size} elements, {layout.elements} are expected")
     energy = _energy(vector)

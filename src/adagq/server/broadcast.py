@@ -3,7 +3,7 @@
     sent = broadcaster.encode(step, round, layout)       # what clients will decode
     broadcaster.sync(client, round, model)               # the message that brings this client up to date
 
-Memory does not grow with the number of clients: two vectors, the latest payloads, four bytes a client.
+Memory does not grow with the number of clients: three vectors, the latest payloads, four bytes a client.
 """
 
 from collections import deque
@@ -65,6 +65,7 @@ class Broadcaster:
     versions: Versions = field(default_factory=Versions)  # what each client holds
     payloads: deque[bytes] = field(default_factory=deque)  # the latest steps, together smaller than a full model
     latest: Broadcast = NOTHING_SENT
+    reference: FloatVector | None = None  # the latest step as clients decode it: what their payloads may build on
     _encoded: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # with its version, when first asked for
 
     def encode(self, step: FloatVector, round: int, layout: Layout, budget_bytes: int | None = None) -> FloatVector:
@@ -77,6 +78,7 @@ class Broadcaster:
             layout=layout,
             budget_bytes=budget_bytes,
         )
+        self.reference = encoded.received
         self.state = encoded.state
         self.payloads.append(encoded.payload)
         while len(self.payloads) > 1 and sum(map(len, self.payloads)) > 4 * layout.elements:

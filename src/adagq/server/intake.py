@@ -3,8 +3,9 @@
 A sum of floats depends on its order. By client number it does not depend on who was faster; but payloads that wait for
 their turn are held in memory, so past HELD_BYTES they are added as they come. No single update counts for much more
 than the others: its norm is cut to `norm_bound` times the usual one, its examples to `weight_bound` times the usual
-number. What is usual is known from recent rounds; in the first round payloads are held until all are there. What is
-made of the updates is the aggregate's business (`robust`).
+number. What is usual is known from recent rounds; in the first round payloads are held until all are there. A client
+that holds its update back is there and adds nothing: the mean is over the others. What is made of the updates is the
+aggregate's business (`robust`, `choosing`).
 """
 
 import math
@@ -13,6 +14,10 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
+import numpy as np
+
+import adagq.server.choosing  # noqa: F401 - registers its aggregates
+from adagq.codecs.withholding import is_withheld
 from adagq.core.errors import PayloadError
 from adagq.core.messages import Update
 from adagq.core.vectors import FloatVector, Layout
@@ -68,6 +73,8 @@ class Intake:
     byzantine_share: float = 0.3  # of the updates that may be bad, where the aggregate needs to know
     privacy: Privacy = NO_PRIVACY
     noise_seed: int = 0
+    reference: FloatVector | None = None  # the last broadcast step, for payloads that build on it
+    buffers: FloatVector | None = None  # the model's, which stay if all clients hold back
     accepted: dict[int, int] = field(default_factory=dict)  # client -> examples that count
     discounts: dict[int, float] = field(default_factory=dict)  # client -> how much of its update counts; 1 if not here
     _held: dict[int, Update] = field(default_factory=dict)
@@ -79,6 +86,8 @@ class Intake:
         self._expected = list(self.clients)
         self._measure = self.usual  # what updates are measured by
         self._sum = AGGREGATES[self.aggregate](self.layout, self.byzantine_share)
+        self._sum.reference = self.reference
+        self._added = 0
 
     def put(self, update: Update) -> None:
         """Take an update whose fields were checked; its payload is decoded now or later."""
@@ -87,7 +96,8 @@ class Intake:
         while self._held and (self._next_is_here() or self._held_bytes > HELD_BYTES):
             first = self._expected[0] if self._next_is_here() else min(self._held)
             self._take(first)
-        if update.client in self._held and self.usual.known and self.bounds.norm < math.inf:
+        here = update.client in self._held and not is_withheld(update.payload)
+        if here and self.usual.known and self.bounds.norm < math.inf:
             getattr(self._sum, "decode_ahead", _not_ahead)(update)
 
     def missing(self, client: int) -> None:
@@ -105,8 +115,11 @@ class Intake:
             self._take(client)
         if not self.accepted:
             return None
+        if not self._added:  # all held back: the model stays where it is
+            stay = np.zeros(self.layout.elements, np.float32)
+            return stay, np.zeros(0, np.float32) if self.buffers is None else self.buffers
         buffers = self._close_buffers()
-        mean = self.privacy.noised(self._sum.mean(), len(self.accepted), self.noise_seed)
+        mean = self.privacy.noised(self._sum.mean(), self._added, self.noise_seed)
         return (mean, buffers) if usable(mean) and usable(buffers) else None
 
     def learnt(self) -> Usual:
@@ -129,8 +142,11 @@ class Intake:
         """The first round has only its own updates to measure each one by."""
         norms = []
         for client, update in list(self._held.items()):
+            if is_withheld(update.payload):
+                continue
             try:
-                norms.append(norm_of(update, self.layout) if self.bounds.norm < math.inf else 0.0)
+                bounded = self.bounds.norm < math.inf
+                norms.append(norm_of(update, self.layout, None, self.reference) if bounded else 0.0)
             except PayloadError as error:
                 self._drop(client)
                 self.refuse(client, str(error))
@@ -152,12 +168,16 @@ class Intake:
         if most is not None and update.examples > most:
             self.clamp(client, f"{update.examples} examples count as {most}")
             update = replace(update, examples=most)
+        if is_withheld(update.payload):
+            self.accepted[client] = update.examples
+            return
         try:
             buffers = checked_buffers(update.buffers, self.layout)
             self._add(update)
         except PayloadError as error:
             self.refuse(client, str(error))
             return
+        self._added += 1
         self.accepted[client] = update.examples
         if buffers.size:
             self._buffers.append((client, update.examples, update.buffers))

@@ -40,6 +40,8 @@ Table = NDArray[np.float32]  # a row per update, a column per entry
 class Sum(Protocol):
     """What updates are added to; a payload that may not be decoded raises `PayloadError` and changes nothing."""
 
+    reference: FloatVector | None  # the last broadcast step, for payloads that build on it
+
     def add(self, update: Update, max_bytes: int | None = None, discount: float = 1.0) -> None: ...
 
     def add_clipped(
@@ -65,6 +67,7 @@ class Held:
     def __init__(self, rule: Callable[["Held"], FloatVector], layout: Layout, byzantine_share: float) -> None:
         self.layout = layout
         self._rule = rule
+        self.reference: FloatVector | None = None
         self._share = byzantine_share
         self._updates: list[tuple[Update, float, float]] = []  # with its scale, and its norm once scaled
 
@@ -76,7 +79,7 @@ class Held:
     ) -> float:
         if update.examples <= 0:
             raise PayloadError(f"client {update.client}: {update.examples} examples, at least 1 is needed")
-        norm = norm_of(update, self.layout, max_bytes)
+        norm = norm_of(update, self.layout, max_bytes, self.reference)
         if not math.isfinite(norm):
             raise PayloadError("its norm is too large for float32")
         scale = discount * (min(1.0, largest / norm) if norm > 0 else 1.0)
@@ -107,8 +110,16 @@ class Held:
         total = np.zeros(self.layout.elements, np.float32)
         for (update, scale, _), weight in zip(self._updates, weights, strict=True):
             if weight > 0:
-                decode_into(update.payload, total, weight * scale, cores())
+                decode_into(update.payload, total, weight * scale, cores(), reference=self.reference)
         return total
+
+    def rows(self) -> Iterator[FloatVector]:
+        """Yield every update whole, in the order of the clients; the memory is used again."""
+        row = np.empty(self.layout.elements, np.float32)
+        for update, scale, _ in self._updates:
+            row[:] = 0
+            decode_into(update.payload, row, scale, cores(), reference=self.reference)
+            yield row
 
     def tables(self) -> Iterator[tuple[slice, Table]]:
         """Yield ranges of entries and what the updates hold there, one row each; the memory is used again."""
@@ -121,7 +132,7 @@ class Held:
             for row, (update, scale, _) in enumerate(self._updates):
                 whole = table[row] if scratch is None else scratch
                 whole[:] = 0
-                decode_into(update.payload, whole, scale, cores())
+                decode_into(update.payload, whole, scale, cores(), reference=self.reference)
                 if scratch is not None:
                     table[row, : entries.stop - first] = scratch[entries]
             yield entries, table[:, : entries.stop - first]

@@ -173,6 +173,11 @@ class Simulated:
         self._pool.retire(model)
         return correct / total, loss / total
 
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of the largest state that a client's codec keeps."""
+        return max((sum(array.nbytes for array in state.values()) for state in self._states.values()), default=0)
+
     def checkpoint(self) -> dict[str, NDArray[Any]]:
         """Return what the next round needs: the models that clients hold, the time, and their states."""
         newest = self._replicas.newest
@@ -268,7 +273,9 @@ class Simulated:
         codec = visit.task.codec if visit.task is not None else None
         undelivered = getattr(codec, "undelivered", None)
         before: Arrays = self._states.get(visit.client, {})
-        kept: Arrays = before if undelivered is None else undelivered(state, update.payload)
+        if undelivered is None:
+            return before
+        kept: Arrays = undelivered(state, update.payload, self._replicas.held_by(visit.client).aggregate)
         return kept
 
     def _lose(self, visit: Visit, reason: str, epochs: int) -> None:

@@ -3,7 +3,8 @@
 Training is deterministic: the task, the model, the client's data and its state decide the update, and the fleet does
 not. So methods that adapt to nothing send the same bytes over any links, and a table over several fleets needs their
 training once. Results lie in a folder, one file each, named by a digest of all that they depend on; a file that is torn
-or was changed is as good as none. The folder may be deleted at any time.
+or was changed is as good as none. The folder may be deleted at any time. Without a folder they lie in memory, until
+`forget`.
 """
 
 import dataclasses
@@ -30,17 +31,23 @@ REMEMBERED = ("work", "evaluate")
 
 
 class CachedPool(Pool):
-    """`pool`, asked only for what the folder does not hold."""
+    """`pool`, asked only for what the folder does not hold; None keeps everything in memory."""
 
-    def __init__(self, pool: Pool, folder: Path) -> None:
+    def __init__(self, pool: Pool, folder: Path | None) -> None:
         super().__init__()
         self._pool = pool
         self._folder = folder
+        self._held: dict[str, Any] = {}  # without a folder
         self._recipe = ""
         self._digests: dict[int, str] = {}  # of the models
         self._known: dict[int, Any] = {}  # job -> result from the folder
-        self._asked: dict[int, tuple[int, Path | None]] = {}  # job -> job of the pool, where to keep its result
-        folder.mkdir(parents=True, exist_ok=True)
+        self._asked: dict[int, tuple[int, str]] = {}  # job -> job of the pool, the name of its result
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def forget(self) -> None:
+        """Forget what is held in memory."""
+        self._held.clear()
 
     def prepare(self, recipe: Recipe, layout: Layout) -> None:
         self._recipe = repr(recipe)
@@ -62,11 +69,11 @@ class CachedPool(Pool):
 
     def submit(self, kind: str, model: int, *arguments: Any) -> int:
         job = next(self._numbers)
-        path = self._path(kind, model, arguments) if kind in REMEMBERED else None
-        if path is not None and (known := _recall(path, kind)) is not None:
+        name = self._name(kind, model, arguments) if kind in REMEMBERED else ""
+        if name and (known := self._recalled(name, kind)) is not None:
             self._known[job] = known
         else:
-            self._asked[job] = self._pool.submit(kind, model, *arguments), path
+            self._asked[job] = self._pool.submit(kind, model, *arguments), name
         return job
 
     def wait(self, jobs: Collection[int]) -> tuple[int, Any]:
@@ -76,19 +83,24 @@ class CachedPool(Pool):
         asked = {self._asked[job][0]: job for job in jobs}
         inner, result = self._pool.wait(asked)
         job = asked[inner]
-        _, path = self._asked.pop(job)
-        if path is not None:
-            _keep(path, result)
+        _, name = self._asked.pop(job)
+        if name and self._folder is None:
+            self._held[name] = result
+        elif name and self._folder is not None:
+            _keep(self._folder / name, result)
         return job, result
 
-    def _path(self, kind: str, model: int, arguments: tuple[Any, ...]) -> Path:
+    def _recalled(self, name: str, kind: str) -> Any:
+        return self._held.get(name) if self._folder is None else _recall(self._folder / name, kind)
+
+    def _name(self, kind: str, model: int, arguments: tuple[Any, ...]) -> str:
         plain = [argument for argument in arguments if not isinstance(argument, dict)]
         digest = xxhash.xxh3_128(repr((kind, self._recipe, self._digests[model], plain)).encode())
         for state in (argument for argument in arguments if isinstance(argument, dict)):
             for name, array in sorted(state.items()):
                 digest.update(name.encode())
                 digest.update(np.ascontiguousarray(array).data)
-        return self._folder / f"{digest.hexdigest()}.npz"
+        return f"{digest.hexdigest()}.npz"
 
 
 def _keep(path: Path, result: Any) -> None:

@@ -13,7 +13,7 @@ from flwr.app import Context
 
 from adagq.client.learner import Learner
 from adagq.experiments.config import Config, resolve, to_toml
-from adagq.experiments.runner import goal_of
+from adagq.experiments.runner import goals_of
 from adagq.flower.apps import server_app, train_population
 from adagq.flower.local.processes import Process, end_with, this_process
 from adagq.flower.strategy import DEADLINE_FACTOR, Compressed
@@ -69,7 +69,7 @@ def learner(context: Context) -> Learner:
 def _train(run: Mapping[str, Any], grid: Any) -> None:
     end_with(Process(int(run["command-pid"]), str(run["command-began"])))
     config = _config(run)
-    training = config.training
+    training, goal = config.training, goals_of(config, [config.method])[config.method]
 
     strategy = Compressed(
         config.row(config.method),
@@ -80,13 +80,13 @@ def _train(run: Mapping[str, Any], grid: Any) -> None:
         out=str(run["out"]),
         resume=bool(run["resume"]),
         config=str(run["config"]),
-        until=goal_of(training).met,
+        until=goal.met,
         deadline_factor=max(training.deadline_factor, DEADLINE_FACTOR),
         **{name: getattr(training, name) for name in SCHEDULE},
     )
     population = replace(config.task, seed=config.seed).build()
     strategy.buffers = tuple(tensor.name for tensor in population.layout.tensors if tensor.buffer)
-    train_population(strategy, grid, population, config.seed, training.max_rounds)
+    train_population(strategy, grid, population, config.seed, goal.max_rounds)
 
 
 def _config(run: Mapping[str, Any]) -> Config:

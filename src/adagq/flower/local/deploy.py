@@ -12,7 +12,7 @@ from adagq.core.errors import AdagqError
 from adagq.core.jsonl import read_lines
 from adagq.experiments.config import Config, load_config
 from adagq.experiments.run_directory import ROWS
-from adagq.experiments.runner import Step, goal_of
+from adagq.experiments.runner import Step, goals_of
 from adagq.flower.local.cluster import Federation
 
 LOOK_SECONDS: Final = 0.2
@@ -31,17 +31,18 @@ def deploy(
     from adagq.flower.local.app import write_app
 
     method = config.row(config.method)
+    goal = goals_of(config, [config.method])[config.method]
     with ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adagq-deploy-")))
         rows: list[Mapping[str, Any]] = list(read_lines(out / ROWS)) if resume else []
-        if goal_of(config.training).met(rows):
+        if goal.met(rows):
             return
         federation = stack.enter_context(Federation(config.task.clients, folder.absolute(), tls=tls))
         running = federation.run(write_app(folder / "app", config, out, resume))
         for row in _follow(running, out, len(rows)):
             rows.append(row)
             yield Step(method, config.seed, row)
-        if not goal_of(config.training).met(rows):
+        if not goal.met(rows):
             raise AdagqError(
                 f"the server ended after {len(rows)} rounds, before the run was over; continue with "
                 f"--resume --out {out}. Its log ends: {federation.tail('run')}"
