@@ -92,6 +92,7 @@ class Nodes:
         self._synced: dict[int, float] = {}  # client -> when it was posted its last sync
         self._unreachable: deque[Incident] = deque()  # of nodes that have left, or may not take part
         self._receipts: dict[int, Receipt] = {}
+        self._traced: set[int] = set()  # clients whose traceback is in the log
         self._round = 0
         self._zero = time.perf_counter()
         self._began = self._last_arrival = self._closed = self._zero
@@ -306,7 +307,8 @@ class Nodes:
 
     def _incident(self, client: int, kind: IncidentKind, reason: str) -> Incident:
         last = printable(reason.strip().rpartition("\n")[2])
-        shown = printable_lines(reason.rstrip()) if kind == "failed" else last
+        shown = printable_lines(reason.rstrip()) if kind == "failed" and client not in self._traced else last
+        self._traced |= {client} if kind == "failed" else set()
         log(WARNING, "Round %d: %s (client %d) %s: %s", self._round, self._name(client), client, kind, shown)
         self.status.note(self._round, client, self._name(client), kind)
         return Incident(client, self._round, kind, last)

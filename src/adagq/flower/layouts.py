@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -43,6 +44,15 @@ def _tensors(said: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], bool]]
         return None
 
 
+def tied_in(introductions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the further names that most nodes' models have for a tensor: other name -> name."""
+    said = Counter(str(introduction.get("tied", "{}")) for introduction in introductions).most_common(1)
+    try:
+        return {str(other): str(name) for other, name in json.loads(said[0][0]).items()} if said else {}
+    except (ValueError, AttributeError):
+        return {}
+
+
 def layout_difference(ours: Layout, said: Mapping[str, Any]) -> str:
     """Return in words how a node's model differs from the server's: the first tensor that does, and what to do."""
     counts = f"its model has {said.get('elements')} parameters, the initial arrays {ours.elements}"
@@ -50,6 +60,12 @@ def layout_difference(ours: Layout, said: Mapping[str, Any]) -> str:
     if theirs is None:
         return f"{counts}, in another layout"
     here = {tensor.name: (tensor.shape, tensor.buffer) for tensor in ours.tensors}
+    for name, (shape, _) in theirs.items():  # what cannot be made to fit comes first
+        if name in here and here[name][0] != shape:
+            return f"{counts}; {name!r} is {list(here[name][0])} here and {list(shape)} there"
+    extra = next((name for name in theirs if name not in here), None)
+    if extra is not None:
+        return f"{counts}; {extra!r} is not among the initial arrays"
     for name, (shape, buffer) in here.items():
         if name not in theirs:
             hint = "frozen at the node? Pass `initial_arrays` without it, or let the node train it"
@@ -57,7 +73,4 @@ def layout_difference(ours: Layout, said: Mapping[str, Any]) -> str:
         if theirs[name] != (shape, buffer):
             role, other = ("a buffer" if flag else "trained" for flag in (buffer, theirs[name][1]))
             return f"{counts}; {name!r} is {list(shape)}, {role} here and {list(theirs[name][0])}, {other} there"
-    extra = next((name for name in theirs if name not in here), None)
-    if extra is not None:
-        return f"{counts}; {extra!r} is not among the initial arrays"
     return f"{counts}; the same tensors in another order: build the model the same way at both ends"

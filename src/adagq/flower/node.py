@@ -5,6 +5,7 @@ The work itself is `adagq.client.work`, as in the simulator. Seconds are this pr
 clock is read once, for the server to see how long the message was on its way.
 """
 
+import json
 import os
 import secrets
 import time
@@ -87,6 +88,7 @@ def _introduction(context: Context, learner: "_Timed") -> dict[str, Any]:
         "elements": learner.layout.elements,
         "examples": learner.examples,
         "evaluates": callable(getattr(learner.learner, "evaluate", None)),
+        "tied": json.dumps(getattr(learner.learner, "tied", {})),
         "takes-config": bool(getattr(learner.learner, "takes_config", False)),
     }
     if "partition-id" in config:

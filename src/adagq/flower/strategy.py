@@ -36,6 +36,7 @@ from adagq.flower.conventions import (
 )
 from adagq.flower.evaluation import Aggregate, NodeMetrics
 from adagq.flower.exchange_log import exchange_lines
+from adagq.flower.layouts import tied_in
 from adagq.flower.metrics import fill_in, log_round, metric_of, metrics_of
 from adagq.flower.own_rounds import OwnRounds
 from adagq.flower.status import Status
@@ -195,9 +196,9 @@ class Compressed(OwnRounds):
         text = self._config if self._config is not None else self._settings(schedule, num_rounds)
         directory = nullcontext() if self.out is None else RunDirectory(self.out, text, self.resume, exchanges=True)
         with directory as files:
-            arrays.flatten_as(nodes.agree(schedule.min_clients))
-            schedule = self._sampled(schedule, len(nodes.clients(1, schedule.min_clients)))
+            arrays.flatten_as(nodes.agree(schedule.min_clients), tied_in(nodes.introductions.values()))
             nodes.adopt(*arrays.initial, arrays.layout)
+            schedule = self._sampled(schedule, len(nodes.clients(1, schedule.min_clients)))
             warn_of_unused(self._unused, nodes.train_config, measured.asks, nodes.introductions.values())
             state = files.restore(self.method, self.seed, nodes) if files is not None else None
             past: list[Row] = files.past(self.method, self.seed) if files is not None else []

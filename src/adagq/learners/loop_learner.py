@@ -16,7 +16,7 @@ from adagq.core.errors import DataError
 from adagq.core.vectors import FloatVector
 from adagq.learners.own_functions import Metrics, OwnFunctions, metrics_of, takes_config
 from adagq.learners.torch_learner import seeded
-from adagq.learners.travelling import layout_of, stored_buffers, trained_parameters, travelling_state
+from adagq.learners.travelling import layout_of, stored_buffers, tied_names, trained_parameters, travelling_state
 
 Train = Callable[..., float | Metrics | None]  # module, epochs, learning rate -> mean training loss, or metrics
 Loss = Callable[[nn.Module], float]  # module -> loss on held-out samples
@@ -59,7 +59,7 @@ class LoopLearner:
         self._train, self._loss, self._evaluate = train, loss, evaluate
         self.takes_config = takes_config(train) or takes_config(evaluate)
         self.evaluate = None if evaluate is None else self._evaluated
-        self.layout = layout_of(module)
+        self.layout, self.tied = layout_of(module), tied_names(module)
 
     @property
     def train_metrics(self) -> Metrics:

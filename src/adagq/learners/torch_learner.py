@@ -24,6 +24,7 @@ from adagq.core.vectors import FloatVector, Layout
 from adagq.learners.clients import LazyClients
 from adagq.learners.flat import FlatModule
 from adagq.learners.samples import Samples, batches
+from adagq.learners.travelling import tied_names
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -65,6 +66,7 @@ class TorchLearner:
             raise ConfigError(f"batch_size: {batch_size} is below 1")
         self.batch_size, self.momentum, self.weight_decay = batch_size, momentum, weight_decay
         self._loss = loss
+        self.tied = tied_names(self.model.module)
         self.evaluate = None if held_out is None else self._evaluated
 
     @property

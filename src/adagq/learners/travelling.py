@@ -24,6 +24,13 @@ def stored_buffers(module: nn.Module) -> dict[str, Tensor]:
     return {name: buffer for name, buffer in module.named_buffers() if name in stored}
 
 
+def tied_names(module: nn.Module) -> dict[str, str]:
+    """Return the further names of trained parameters that have several: other name -> name under which it travels."""
+    names = {id(parameter): name for name, parameter in trained_parameters(module).items()}
+    every = module.named_parameters(remove_duplicate=False)
+    return {other: names[id(p)] for other, p in every if id(p) in names and names[id(p)] != other}
+
+
 def travelling_state(module: nn.Module) -> dict[str, Tensor]:
     """Return the tensors that travel, by name: what a server gives as its initial arrays.
 
