@@ -12,6 +12,7 @@ named dictionary of arrays; all randomness comes from the run's seed by name.
 from math import isfinite
 
 from adagq.client.learner import Learner
+from adagq.client.optimizers import steer
 from adagq.client.privacy import privately, said
 from adagq.client.replica import Replica
 from adagq.codecs import Float32, decode, send
@@ -63,6 +64,7 @@ def work(
     NonFiniteError if training diverged: then nothing is sent.
     """
     learner.load(replica.vector, replica.buffers)
+    steer(learner, task.proximal, task.inertia, replica.aggregate)
     train_seed = derive(task.seed, "train", task.round, task.client)
     train_loss = learner.train(task.epochs, task.learning_rate, train_seed)
     trained, buffers = learner.dump()

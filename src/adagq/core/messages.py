@@ -79,6 +79,8 @@ class Task:
     budget_bytes: int | None = None  # for payload and buffers together
     rate_curve: bool = False  # report the codec's rate curve of this update
     budget_bits: float = 0.0  # a parameter of the payload, if there is no `budget_bytes`; 0: the codec as it is
+    proximal: float = 0.0  # pull back to the round's first model (FedProx's mu)
+    inertia: float = 0.0  # share of a local step that follows the last global one (FedCM's 1 - alpha)
     clip_norm: float = 0.0  # differential privacy: the update's largest norm; 0: none
     noise_deviation: float = 0.0  # … the deviation of the noise that the client adds to every entry
 

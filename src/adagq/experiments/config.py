@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from adagq.client.optimizers import SGD, client_optimizer_of
 from adagq.core.errors import ConfigError
 from adagq.core.modules import load_plugin
 from adagq.core.settings import Number, Text, Whole, config_error, keys_of, unknown_key
@@ -74,6 +75,7 @@ class Config(BaseModel):
     methods: tuple[Text, ...] = compared()  # of `compare`
     variants: dict[str, Variant] = {}  # rows of your own
     server_optimizer: dict[str, Any] | None = None  # such as { kind = "nesterov", momentum = 0.7, rate = 1.0 }
+    client_optimizer: dict[str, Any] | None = None  # such as { kind = "fedprox", mu = 0.1 }
     payload_scale: Annotated[Number, Field(gt=0)] = 1.0  # a small model's payloads count so many times
     training: Training = Training()
     task: LearningTask = LearningTask()
@@ -96,9 +98,12 @@ class Config(BaseModel):
     def row(self, name: str) -> Method:
         """Return the method called `name`, from `variants` or from the table of methods.
 
-        `server_optimizer` is for rows without one of their own; the reference of the tax stays plain.
+        `server_optimizer` and `client_optimizer` are for rows without one of their own; the reference of the tax stays
+        plain.
         """
         row = find(name, rows_of(self.variants))
+        if self.client_optimizer is not None and not row.free_links and row.client_optimizer == SGD():
+            row = replace(row, client_optimizer=client_optimizer_of(self.client_optimizer))
         if self.server_optimizer is None or row.free_links or row.optimizer != Plain():
             return row
         return replace(row, optimizer=optimizer_of(self.server_optimizer))

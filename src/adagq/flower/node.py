@@ -18,6 +18,7 @@ from typing import Any, Final
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 
 from adagq.client.learner import Learner
+from adagq.client.optimizers import steer
 from adagq.client.privacy import check_noise
 from adagq.client.replica import Replica, receive
 from adagq.client.work import probe, work
@@ -197,6 +198,9 @@ class _Timed:
             return self.learner.train(epochs, learning_rate, seed)
         finally:
             self.train_seconds += time.perf_counter() - begun
+
+    def steer(self, proximal: float, inertia: float, direction: FloatVector) -> None:
+        steer(self.learner, proximal, inertia, direction)
 
     def loss(self) -> float:
         return self.learner.loss()

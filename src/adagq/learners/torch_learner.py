@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from itertools import starmap
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -22,7 +23,7 @@ from adagq.core.errors import ConfigError, DataError
 from adagq.core.seeds import derive, generator
 from adagq.core.vectors import FloatVector, Layout
 from adagq.learners.clients import LazyClients
-from adagq.learners.flat import FlatModule
+from adagq.learners.flat import FlatModule, Group
 from adagq.learners.samples import Samples, batches
 from adagq.learners.travelling import tied_names
 
@@ -67,6 +68,8 @@ class TorchLearner:
         self.batch_size, self.momentum, self.weight_decay = batch_size, momentum, weight_decay
         self._loss = loss
         self.tied = tied_names(self.model.module)
+        self._proximal, self._inertia = 0.0, 0.0
+        self._direction: FloatVector | None = None
         self.evaluate = None if held_out is None else self._evaluated
 
     @property
@@ -87,10 +90,33 @@ class TorchLearner:
     def dump(self) -> tuple[FloatVector, FloatVector]:
         return self.model.dump()
 
+    def steer(self, proximal: float, inertia: float, direction: FloatVector) -> None:
+        """Pull the next trainings (`client.optimizers`): to their first model, and along the last global step."""
+        self._proximal, self._inertia = proximal, inertia if direction.any() else 0.0
+        self._direction = direction if self._inertia else None
+
+    def _pulls(self, groups: Sequence[Group], steps: int, learning_rate: float) -> list[tuple[Tensor, Tensor]]:
+        """Return for each group its first model and what FedCM adds to every gradient; nothing where nobody pulls."""
+        if not self._proximal and self._direction is None:
+            return []
+        whole = torch.zeros(self.layout.elements)
+        if self._direction is not None:
+            scale = self._inertia / (learning_rate * max(steps, 1))
+            whole = torch.from_numpy(self._direction * np.float32(scale))
+        pulls = []
+        for group in groups:
+            added = torch.zeros_like(group.vector)
+            for own, place in group.pieces:
+                added[own].copy_(whole[place])
+            pulls.append((group.vector.clone(), added))
+        return pulls
+
     def train(self, epochs: int, learning_rate: float, seed: int) -> float:
         """Run `epochs` of SGD; momentum starts from zero, as a client's optimizer does every round."""
         module, groups = self.model.module, self.model.bind_gradients()
         velocities = [torch.zeros_like(group.gradient) if self.momentum else group.gradient for group in groups]
+        steps = epochs * len(batches(self._train.index, self.batch_size))
+        pulls = self._pulls(groups, steps, learning_rate)
         total, seen = 0.0, 0
         module.train()
         with seeded(derive(seed, "layers")):
@@ -102,6 +128,9 @@ class TorchLearner:
                         group.gradient.zero_()
                     loss = self._loss(module(inputs), targets)
                     loss.backward()  # type: ignore[no-untyped-call]
+                    for group, (first, added) in zip(groups, pulls, strict=False):  # no pulls: no group is pulled
+                        group.gradient.mul_(1.0 - self._inertia).add_(added)
+                        group.gradient.add_(group.vector - first, alpha=self._proximal)
                     # All parameters of a type are one vector: SGD is these lines, not a loop over tensors.
                     for group, velocity in zip(groups, velocities, strict=True):
                         if self.weight_decay:

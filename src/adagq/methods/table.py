@@ -7,6 +7,7 @@ Rows of the paper's evaluation, float16 as the honest uncompressed baseline, our
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from adagq.client.optimizers import CLIENT_OPTIMIZERS, SGD, ClientOptimizer
 from adagq.codecs import (
     CMFL,
     DGC,
@@ -45,6 +46,7 @@ from adagq.server.optimizers import OPTIMIZERS, Auto, Optimizer, Plain
 FIXED: Final = Fixed()
 FLOAT32: Final = Float32()
 PLAIN: Final = Plain()
+GRADIENT: Final = SGD()
 RESIDUAL: Final = "residual"  # as a suffix: error feedback at the clients
 
 
@@ -61,6 +63,7 @@ class Method:
     downlink: Codec = FLOAT32
     residual: bool = False  # error feedback at the clients
     optimizer: Optimizer = PLAIN  # of the server
+    client_optimizer: ClientOptimizer = GRADIENT
     loop: str = "synchronous"  # of `rounds.LOOPS`
     loop_knobs: tuple[tuple[str, Any], ...] = ()  # of a loop that has some, where they differ from its own
     aggregate: str = ""  # of `server.robust.AGGREGATES`, a method's own; empty: what the settings say
@@ -217,7 +220,7 @@ def compared() -> tuple[str, ...]:
 
 
 def method_of(name: str) -> Method:
-    """Return the row called `name`; suffixes add error feedback at the clients or a server optimizer.
+    """Return the row called `name`; suffixes add error feedback at the clients, or an optimizer.
 
     >>> method_of("fedpaq+residual").residual, method_of("qsgd+nesterov").optimizer
     (True, Nesterov(momentum=0.7, rate=1.0))
@@ -229,12 +232,14 @@ def method_of(name: str) -> Method:
 def with_suffixes(row: Method, suffixes: list[str]) -> Method:
     """Return a row with what its suffixes add, under the whole name."""
     for suffix in suffixes:
-        if suffix != RESIDUAL and suffix not in OPTIMIZERS:
-            known = ", ".join((RESIDUAL, *OPTIMIZERS))
+        if suffix != RESIDUAL and suffix not in OPTIMIZERS and suffix not in CLIENT_OPTIMIZERS:
+            known = ", ".join((RESIDUAL, *OPTIMIZERS, *CLIENT_OPTIMIZERS))
             raise ConfigError(f"unknown suffix {suffix!r} of {row.name!r}; known: {known}")
         name, label = f"{row.name}+{suffix}", f"{row.label} + {suffix}"
         if suffix == RESIDUAL:
             row = replace(row, name=name, label=label, residual=True)
+        elif suffix in CLIENT_OPTIMIZERS:
+            row = replace(row, name=name, label=label, client_optimizer=CLIENT_OPTIMIZERS[suffix]())
         else:
             row = replace(row, name=name, label=label, optimizer=OPTIMIZERS[suffix]())
     return row

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from adagq.client.optimizers import CLIENT_OPTIMIZERS
 from adagq.codecs.registry import CODECS, codec_from_plain, codec_to_plain
 from adagq.control import CONTROLLERS
 from adagq.core.errors import AdagqError, ConfigError
@@ -29,6 +30,7 @@ from adagq.server.optimizers import OPTIMIZERS
 # The parts of a row that settings may change or replace by another kind.
 PARTS: Final[Mapping[str, Registry[Any]]] = {
     "uplink": CODECS, "downlink": CODECS, "controller": CONTROLLERS, "optimizer": OPTIMIZERS,
+    "client_optimizer": CLIENT_OPTIMIZERS,
 }  # fmt: skip
 Part = Annotated[dict[str, Any], Field(description="a table, such as { levels = 15 }")]
 
@@ -48,6 +50,7 @@ class Variant(BaseModel):
     downlink: Part | None = None
     controller: Part | None = None
     optimizer: Part | None = None
+    client_optimizer: Part | None = None
     loop: Text | Part | None = None
     aggregate: Text | None = None
 

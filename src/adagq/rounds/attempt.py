@@ -98,6 +98,8 @@ class Attempt:
             budget_bytes=choice.budget_bytes,
             budget_bits=choice.budget_bits,
             rate_curve=self.method.rate_curve,
+            proximal=self.method.client_optimizer.proximal,
+            inertia=self.method.client_optimizer.inertia,
             clip_norm=privacy.clip,
             noise_deviation=privacy.deviation if privacy.local else 0.0,
         )
