@@ -48,7 +48,7 @@ format: $(INSTALLED)  ## Bring the code into form
 	$(BIN)/ruff format .
 
 docs: $(INSTALLED)  ## Build the documentation into site/; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict  # --quiet would silence what --strict counts
 
 test: check docs $(WARM)  ## Check, build the documentation, then run every test that takes seconds
 	$(PYTEST) --doctest-modules $(PURE)

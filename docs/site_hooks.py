@@ -49,7 +49,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         place = (folder / path).resolve()
         name = (PAGES | FIGURES).get(_under(place, ROOT)) or _under(place, ROOT / "docs")
         if files.get_file_from_path(name) is None:
-            return text
+            return text if place.exists() else match[0]  # what leads nowhere is mkdocs' to warn of
         up = "../" * page.file.src_uri.count("/")
         return f"{mark}[{text}]({up}{name}{'#' + anchor if anchor else ''})"
 
