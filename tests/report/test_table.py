@@ -67,3 +67,15 @@ def test_units_by_example() -> None:
     assert units.digits(45_678) == "45\u202f678"
     assert units.percent(0.85) == "85 %"
     assert units.percent(0.8512) == "85.1 %"
+
+
+def test_differential_privacy_is_said_with_what_was_spent_in_the_last_round() -> None:
+    rows = rows_and_ledger(("adagq-fit",), seeds=1)[0]
+    assert "Differential privacy" not in text_of(summarize(rows, 0.85), width=200)
+    for row in rows:
+        row |= {"epsilon": 0.5 * row["round"], "delta": 1e-5}
+    summary = summarize(rows, 0.85)
+    last = max(row["round"] for row in rows)
+    assert summary["methods"]["adagq-fit"]["epsilon"]["mean"] == 0.5 * last
+    text = " ".join(text_of(summary).split())
+    assert "Differential privacy of each client at delta = 1e-05, epsilon: adagq-fit" in text

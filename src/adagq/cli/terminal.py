@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from adagq.benchmarks.advise import Advice
+from adagq.codecs import ErrorFeedback
 from adagq.experiments.plan import Plan, ends, sweep
 from adagq.experiments.plan_input import PlanInput
 from adagq.experiments.runner import Step
@@ -147,12 +148,17 @@ def methods_table(rows: Iterable[Method]) -> Table:
     )
     table.add_column("method", no_wrap=True)
     for name in ("up", "down", "decides", "epochs"):
-        table.add_column(name)
+        table.add_column(name, max_width=10)  # 80 columns leave the last one 13 letters
     table.add_column("what it is", ratio=1)
     for row in rows:
-        parts = (type(part).__name__ for part in (row.uplink, row.downlink, row.controller))
+        parts = (_part_name(part) for part in (row.uplink, row.downlink, row.controller))
         table.add_row(row.name, *parts, str(row.epochs), row.description, style="bold" if row.compared else "")
     return table
+
+
+def _part_name(part: Any) -> str:
+    """Return what a codec or a controller is called in a narrow column; the codec inside where errors are fed back."""
+    return f"{_part_name(part.inner)}, fed back" if isinstance(part, ErrorFeedback) else type(part).__name__
 
 
 def settings_table(settings: Iterable[Setting]) -> Table:
