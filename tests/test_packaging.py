@@ -90,7 +90,7 @@ def test_the_wheel_asks_for_little_and_offers_the_rest(unpacked: Path) -> None:
     plain = {text.partition(">")[0] for text in metadata.get_all("Requires-Dist") if "extra ==" not in text}
     assert plain == {"numpy", "numba", "xxhash", "pydantic", "typer", "rich", "tomli-w"}
     extras = {"torch", "report", "pandas", "flower", "ray", "tensorboard", "mlflow", "wandb", "hub", "all", "dev"}
-    extras |= {"docs", "privacy"}
+    extras |= {"docs", "parquet", "privacy"}
     assert set(metadata.get_all("Provides-Extra")) == extras
 
 

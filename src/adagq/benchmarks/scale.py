@@ -7,12 +7,15 @@ its directory, ledger, audit log and checkpoints. Bare training is what the same
 seconds of one process, since other programs disturb those least.
 """
 
+import contextlib
 import os
+import re
 import resource
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -24,6 +27,7 @@ from adagq.learners.models import build_model
 from adagq.learners.torch_learner import TorchPopulation
 
 MB = 2**20
+TICKS = os.sysconf("SC_CLK_TCK")
 BARE_ROUNDS = 3  # whose cohorts are trained by plain PyTorch
 
 
@@ -45,7 +49,7 @@ def run(
 ) -> None:
     """Print seconds per round beside bare training, peak memory and the size of the run directory."""
     config = settings(clients, cohort, rounds, method)
-    begun, cpu = time.perf_counter(), _cpu_seconds()
+    begun = time.perf_counter()
     population = replace(config.task, seed=config.seed).build()
     assert isinstance(population, TorchPopulation)
     built, samples = time.perf_counter() - begun, sum(population.sizes[0]) / clients
@@ -55,32 +59,52 @@ def run(
     del population
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run" if out is None else out
-        begun, cpu, first = time.perf_counter(), _cpu_seconds(), 0.0
-        accuracy = 0.0
+        begun, before, first = time.perf_counter(), tree_usage(), 0.0
+        usage, accuracy = before, 0.0
         for number, step in enumerate(run_experiment(config, folder, workers)):
-            first = first or time.perf_counter() - begun
-            accuracy = step.row["accuracy"]
+            usage, accuracy = tree_usage(), step.row["accuracy"]
+            if not number:
+                first, before = time.perf_counter() - begun, usage
             if (number + 1) % 50 == 0:
                 print(f"round {number + 1}: {time.perf_counter() - begun:.0f} s, accuracy {accuracy:.3f}", flush=True)
-        seconds = time.perf_counter() - begun
-        used = _cpu_seconds() - cpu  # of workers too: they have ended
-        size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-        largest = max(folder.iterdir(), key=lambda path: path.stat().st_size)
-        print(f"first round after {first:.1f} s; {rounds} rounds in {seconds:.1f} s, {seconds / rounds:.3f} s each")
-        ratio = used / rounds / bare
-        print(f"CPU {used / rounds:.3f} s a round, start included; bare training {bare:.3f} s: {ratio:.2f} times")
-        own, worker = (
-            resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        )
-        print(f"peak memory {own:.0f} MB in the main process, {worker:.0f} MB in the largest worker")
-        print(f"run directory {size / MB:.1f} MB, of which {largest.name} {largest.stat().st_size / MB:.1f} MB")
+        seconds = (time.perf_counter() - begun - first) / max(rounds - 1, 1)
+        used = (usage.cpu_seconds - before.cpu_seconds) / max(rounds - 1, 1)
+        files = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
+        largest = max(files, key=lambda name: files[name])
+        print(f"first round after {first:.1f} s, then {seconds:.3f} s a round")
+        print(f"CPU {used:.3f} s a round, bare training {bare:.3f} s: {used / bare:.2f} times")
+        print(f"peak memory {usage.own_mb:.0f} MB in the main process, {usage.worker_mb:.0f} MB in the largest worker")
+        print(f"run directory {sum(files.values()) / MB:.1f} MB, of which {largest} {files[largest] / MB:.1f} MB")
         print(f"accuracy {accuracy:.3f}; load {os.getloadavg()[0]:.1f}")
 
 
-def _cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of those that it started and that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+class Usage(NamedTuple):
+    """CPU seconds of this process and its descendants, and their peak memory."""
+
+    cpu_seconds: float
+    own_mb: float
+    worker_mb: float  # of the largest descendant
+
+
+def tree_usage() -> Usage:
+    """Return what this process and all below it have used; only this one where there is no /proc."""
+    own = os.times()
+    cpu = own.user + own.system
+    own_mb, worker_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 0.0
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
+    below = {os.getpid()}
+    while more := {pid for pid, (parent, _) in parents.items() if parent in below} - below:
+        below |= more
+    for pid in below - {os.getpid()}:
+        cpu += parents[pid][1]
+        with contextlib.suppress(OSError):
+            peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+            worker_mb = max(worker_mb, int(peak[1]) / 1024 if peak else 0.0)
+    return Usage(cpu, own_mb, worker_mb)
 
 
 def _bare_seconds(population: TorchPopulation, config: Config) -> float:
@@ -97,7 +121,8 @@ def _bare_seconds(population: TorchPopulation, config: Config) -> float:
         samples = [population.learner(client)._train for client in cohort]
         begun = time.process_time()
         for one in samples:
-            _train(model, one.batch(one.index), config)
+            for _ in range(config.row(config.methods[0]).epochs):
+                _train(model, one.batch(one.index), config)
         seconds += time.process_time() - begun
     return seconds / BARE_ROUNDS
 

@@ -7,13 +7,16 @@ take turns and the fastest of each counts, since other programs only ever make a
 
 import multiprocessing
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 
+from adagq.client.learner import Population
 from adagq.learners import LearningTask
 from adagq.methods.table import method_of
-from adagq.rounds import Schedule, loop_of
+from adagq.rounds import RoundResult, Schedule, loop_of
 from adagq.simulation import fleet as fleets
 from adagq.simulation.backend import Simulated
+from adagq.simulation.pool import Pool
 from adagq.simulation.processes import open_pool
 
 SHAPE = (3, 32, 32)
@@ -30,29 +33,43 @@ TASK = LearningTask(
 )
 
 
-def run(workers: int = 2, rounds: int = 3, methods: tuple[str, ...] = ("ideal", "adagq-fit")) -> None:
-    """Print seconds per round of both, and the simulator's overhead."""
-    with open_pool(workers) as pool:
-        population = TASK.build()
-        pool.prepare(TASK, population.layout)
-        examples = sum(population.learner(client).examples for client in range(TASK.clients))
-        print(f"{population.layout.elements:,} parameters, {examples:,} samples per round")
-        loops = {}
+def run(
+    workers: int = 2, rounds: int = 3, methods: tuple[str, ...] = ("ideal", "adagq-fit"), on_ray: bool = False
+) -> None:
+    """Print seconds per round of both, and the simulator's overhead; also of workers on Ray if asked."""
+    population = TASK.build()
+    examples = sum(population.learner(client).examples for client in range(TASK.clients))
+    print(f"{population.layout.elements:,} parameters, {examples:,} samples per round, {workers} workers")
+    places: list[tuple[int | str, str]] = [(workers, "processes"), ("ray", "Ray")]
+    for pool_of, where in places[: 1 + on_ray]:
+        with open_pool(pool_of) as pool, BareLoops(workers) as bare:
+            pool.prepare(TASK, population.layout)
+            fastest = _fastest(_loops(pool, population, methods), bare, rounds)
+        print(f"{'bare PyTorch':<14} {fastest['bare']:.3f} s per round")
         for name in methods:
-            method = method_of(name)
-            backend = Simulated(pool, population, fleets.build(fleets.paper(), 0), method, 0)
-            loops[name] = loop_of(method)(method, backend, Schedule(seed=0), None)
-        with BareLoops(workers) as bare:
-            fastest = dict.fromkeys(("bare", *loops), float("inf"))
-            for _ in range(rounds + 1):  # the first of each warms up
-                fastest["bare"] = min(fastest["bare"], bare.round())
-                for name, loop in loops.items():
-                    begun = time.perf_counter()
-                    next(loop)
-                    fastest[name] = min(fastest[name], time.perf_counter() - begun)
-    print(f"{'bare PyTorch':<14} {fastest['bare']:.3f} s per round on {workers} workers")
-    for name in loops:
-        print(f"{name:<14} {fastest[name]:.3f} s, {100 * (fastest[name] / fastest['bare'] - 1):+.1f} %")
+            overhead = 100 * (fastest[name] / fastest["bare"] - 1)
+            print(f"{name:<14} {fastest[name]:.3f} s, {overhead:+.1f} %, {where}")
+
+
+def _loops(pool: Pool, population: Population, methods: Sequence[str]) -> dict[str, Iterator[RoundResult]]:
+    loops = {}
+    for name in methods:
+        method = method_of(name)
+        backend = Simulated(pool, population, fleets.build(fleets.paper(), 0), method, 0)
+        loops[name] = loop_of(method)(method, backend, Schedule(seed=0), None)
+    return loops
+
+
+def _fastest(loops: Mapping[str, Iterator[RoundResult]], bare: "BareLoops", rounds: int) -> dict[str, float]:
+    """Return the seconds of the fastest round of each, in turns; the first of each warms up."""
+    fastest = dict.fromkeys(("bare", *loops), float("inf"))
+    for _ in range(rounds + 1):
+        fastest["bare"] = min(fastest["bare"], bare.round())
+        for name, loop in loops.items():
+            begun = time.perf_counter()
+            next(loop)
+            fastest[name] = min(fastest[name], time.perf_counter() - begun)
+    return fastest
 
 
 class BareLoops:

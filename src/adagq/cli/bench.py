@@ -87,11 +87,12 @@ def bench_link(
 def bench_simulator(
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds to time.")] = 3,
+    on_ray: Annotated[bool, typer.Option("--ray", help="Also with workers on Ray, on this machine.")] = False,
 ) -> None:
     """Compare the simulator with bare PyTorch loops that take the same SGD steps."""
     from adagq.benchmarks.simulator import run
 
-    run(workers, rounds)
+    run(workers, rounds, on_ray=on_ray)
 
 
 @bench.command("scale")

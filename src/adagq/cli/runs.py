@@ -83,10 +83,21 @@ def compare(
     _run(resolved, run_directory(out, "compare", resume), worker_count(workers), resume, tensorboard, track or [])
 
 
-def report(run_dir: Annotated[Path, typer.Argument(help="A run directory.")], tensorboard: Tensorboard = False) -> None:
+def report(
+    run_dir: Annotated[Path, typer.Argument(help="A run directory.")],
+    tensorboard: Tensorboard = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Also write rows.parquet and ledger.parquet.")] = False,
+) -> None:
     """Rebuild summary.json, the tables, report.html and the figures of a run from its rows."""
     check_extras(tensorboard)
+    if parquet:
+        from adagq.report.parquet import require_parquet, write_parquet
+
+        require_parquet()
     show_report(run_dir, tensorboard)
+    if parquet:
+        for path in write_parquet(run_dir):
+            typer.echo(path)
 
 
 def _run(config: "Config", out: Path, workers: int | str, resume: bool, tensorboard: bool, track: list[str]) -> None:

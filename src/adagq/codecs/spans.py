@@ -27,6 +27,8 @@ def tensor_sizes(layout: LayoutLike, elements: int) -> NDArray[np.int64]:
     sizes = np.array(layout.sizes if isinstance(layout, Layout) else list(layout), np.int64)
     if sizes.sum() != elements or (sizes < 0).any():
         raise LayoutError(f"the layout describes {sizes.sum()} elements, the vector has {elements}")
+    if (sizes >= 2**32).any():  # sizes travel as 32 bits
+        raise LayoutError(f"a tensor of {sizes.max()} elements: with granularity tensor at most 2^32 - 1 are possible")
     return sizes[sizes > 0]
 
 
