@@ -3,6 +3,7 @@
 from adagq.simulation.fleet.fleets import Fleet
 
 TOO_LONG_SECONDS = 86_400.0  # of one transfer of the whole model
+LOOKED_AT = 1000  # clients, evenly spread over the fleet
 
 
 def slow_link(fleet: Fleet, model_bytes: float) -> str:
@@ -14,7 +15,8 @@ def slow_link(fleet: Fleet, model_bytes: float) -> str:
     >>> print(slow_link(build(paper(uplink_mbps=1e-6 * 120, clients=2), seed=0), 44.7e6))
     client 0 needs 34.5 days to send the model once (44.7 MB uncompressed): a typing error? Rates of a fleet are Mbit/s
     """
-    for index, client in enumerate(fleet.clients):
+    for index in range(0, len(fleet), -(-len(fleet) // LOOKED_AT)):  # a crowd's clients are made when asked for
+        client = fleet.clients[index]
         for word, link in (("send", client.uplink), ("receive", client.downlink)):
             seconds = link.seconds(model_bytes)
             if seconds > TOO_LONG_SECONDS:
