@@ -8,12 +8,15 @@ from dataclasses import dataclass, field, replace
 
 from adagq.control.controller import Pair
 from adagq.core.codec import in_round
+from adagq.core.errors import ConfigError
 from adagq.core.messages import Arrival, Choice, Facts, Incident, Receipt, Report, Settlement, Sync, Task
+from adagq.core.seeds import derive
 from adagq.core.vectors import FloatVector
 from adagq.methods.table import Method
 from adagq.rounds.backend import Backend
 from adagq.rounds.schedule import Schedule
 from adagq.rounds.state import State
+from adagq.server.edges import EdgeSum
 from adagq.server.intake import Intake
 from adagq.server.validation import Validator
 
@@ -62,6 +65,7 @@ class Attempt:
             self.schedule.noise_seed_of(self.round),
             self.state.broadcaster.reference,
             self.state.model.buffers,
+            self._edge_sum(),
         )
         probes: Mapping[int, Pair] = {}
         if not self.schedule.privacy.on:  # losses are private
@@ -70,6 +74,15 @@ class Attempt:
         for client in self.clients:
             sync = broadcaster.sync(client, self.round, model)
             self.syncs.append(replace(sync, probe=probes[client]) if client in probes else sync)
+
+    def _edge_sum(self) -> EdgeSum | None:
+        """Return the sum of a fleet with edge servers, which only simulations have."""
+        edges, levels = getattr(self.backend, "edges", (0, 0))
+        if not edges:
+            return None
+        if self.schedule.privacy.on or (self.method.aggregate or self.schedule.aggregate) != "mean":
+            raise ConfigError(f"fleet.edges = {edges}: edge servers can only make a plain mean, without privacy")
+        return EdgeSum(self.backend.layout, edges, levels, derive(self.schedule.seed, "edges", self.round))
 
     def facts(self, reports: Sequence[Report]) -> Facts:
         state = self.state
@@ -135,6 +148,8 @@ class Attempt:
     def close(self, idle_seconds: float) -> Outcome:
         """Add up, account for the seconds; nobody waited for a decision longer than `idle_seconds`."""
         mean = self.intake.close()
+        if self.intake.edges is not None:
+            self.backend.edges_sent(self.intake.edges.sent)  # type: ignore[attr-defined]  # a simulated one
         settlement = self.backend.settle()
         booked, learnt = self.validator.settle(settlement, self.intake.accepted, idle_seconds)
         if mean is not None and len(booked) >= max(self.schedule.min_updates, 1):

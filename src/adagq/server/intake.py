@@ -23,8 +23,9 @@ from adagq.core.messages import Update
 from adagq.core.vectors import FloatVector, Layout
 from adagq.server.aggregate import norm_of, usable
 from adagq.server.buffers import checked_buffers, mean_buffers, median_buffers
+from adagq.server.edges import EdgeSum
 from adagq.server.privacy import Privacy
-from adagq.server.robust import AGGREGATES
+from adagq.server.robust import AGGREGATES, Sum
 
 HELD_BYTES: Final = 256 * 2**20
 NO_PRIVACY: Final = Privacy()
@@ -75,6 +76,7 @@ class Intake:
     noise_seed: int = 0
     reference: FloatVector | None = None  # the last broadcast step, for payloads that build on it
     buffers: FloatVector | None = None  # the model's, which stay if all clients hold back
+    edges: EdgeSum | None = None  # where edge servers add up first
     accepted: dict[int, int] = field(default_factory=dict)  # client -> examples that count
     discounts: dict[int, float] = field(default_factory=dict)  # client -> how much of its update counts; 1 if not here
     _held: dict[int, Update] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class Intake:
     def __post_init__(self) -> None:
         self._expected = list(self.clients)
         self._measure = self.usual  # what updates are measured by
-        self._sum = AGGREGATES[self.aggregate](self.layout, self.byzantine_share)
+        self._sum: Sum = self.edges or AGGREGATES[self.aggregate](self.layout, self.byzantine_share)
         self._sum.reference = self.reference
         self._added = 0
 

@@ -72,6 +72,7 @@ class Simulated:
         self._attempts: dict[int, int] = {}  # client -> attempt, of that round
         self._visits: dict[int, Visit] = {}
         self._events: dict[int, Event] = {}  # client -> what it will do next
+        self._edge_bytes: dict[int, int] = {}
         self._receipts: dict[int, tuple[float, Receipt]] = {}  # since the last settlement, with their arrivals
 
     @property
@@ -146,10 +147,24 @@ class Simulated:
         what = "report" if event.arrival is None or event.arrival.update is None else "update"
         return Incident(client, round, "late", f"{what} after {took:.4g} s, asked for by {waited:.4g} s")
 
+    @property
+    def edges(self) -> tuple[int, int]:
+        """How many edge servers there are, and the levels of their payloads."""
+        return self.fleet.edges, self.fleet.edge_levels
+
+    def edges_sent(self, nbytes: Mapping[int, int]) -> None:
+        """Note what edge servers send to the server in this round; `settle` counts their seconds."""
+        self._edge_bytes = dict(nbytes)
+
     def settle(self) -> Settlement:
-        arrivals = [seconds for seconds, _ in self._receipts.values()]
+        arrivals = {client: seconds for client, (seconds, _) in self._receipts.items()}
+        if self._edge_bytes:
+            working = self._timer.edge_seconds(arrivals, self._edge_bytes, self.now)
+        else:
+            working = self._timer.server_seconds(list(arrivals.values()), self.now)
+        self._edge_bytes = {}
         # As on real nodes: the fixed cost of exchanges is nobody's to shorten, and counts as the server's.
-        server_seconds = self._timer.server_seconds(arrivals, self.now) + self._exchanges * self.fleet.exchange_seconds
+        server_seconds = working + self._exchanges * self.fleet.exchange_seconds
         self._exchanges = 0
         last, begun = self.now, self._settled
         self.now = self._settled = last + server_seconds

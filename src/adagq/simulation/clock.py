@@ -10,7 +10,7 @@ they are take no time to encode; every other codec takes the device's seconds pe
 as fast and share the work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -156,6 +156,21 @@ class Timer:
         for arrival in sorted(arrivals):
             free = max(free, arrival) + decode_seconds
         return max(free - last, 0.0) + encode_seconds + self.fleet.server_seconds
+
+    def edge_seconds(self, arrivals: Mapping[int, float], sent: Mapping[int, int], last: float) -> float:
+        """The same where edge servers, as fast as the server, add up first; `sent` are the bytes of their payloads."""
+        speed = SERVER_SPEED * self.fleet.server_cores
+        decode_seconds = DECODE_SECONDS_PER_ELEMENT * self.elements / speed
+        encode_seconds = ENCODE_SECONDS_PER_ELEMENT * self.elements / speed
+        added: dict[int, float] = {}  # edge -> when its sum is made
+        for client, arrival in sorted(arrivals.items(), key=lambda one: (one[1], one[0])):
+            edge = client % self.fleet.edges
+            added[edge] = max(added.get(edge, -inf), arrival) + (decode_seconds if self.encodes_uplink else 0.0)
+        free = last
+        for edge, made in sorted(added.items(), key=lambda one: (one[1], one[0])):
+            upload_seconds = 8e-6 * self.scale.link_bytes(sent.get(edge, 0), 1) / self.fleet.edge_mbps
+            free = max(free, made + encode_seconds + upload_seconds) + decode_seconds
+        return free - last + self.server_seconds((), last)
 
     def _client(self, client: int) -> Client:
         return self.fleet.clients[client]

@@ -91,6 +91,10 @@ class FleetConfig:
     # Of every exchange of a round, beside bytes and computing; `adagq bench flower` measures it.
     exchange_seconds: Seconds = 0.0
     server_cores: Interval = 8.0  # each twice as fast as a device's; payloads are decoded side by side
+    # Edge servers: each adds up its clients' updates and sends on the mean, encoded anew. Client i is with i mod edges.
+    edges: Annotated[Whole, Field(ge=0, le=100_000)] = 0  # 0 = clients send to the server
+    edge_mbps: Annotated[Number, Field(gt=0, le=1e6)] = 1000.0  # from an edge to the server
+    edge_levels: Annotated[Whole, Field(ge=1, le=65535)] = 255  # of the edges' payloads, entropy coded with dither
     join_round: Count = 1  # rounds count from 1
     leave_round: Count | None = None  # gone for ever from this round on
     drop_rate: Rate = 0.0  # chance that a client fails in a round: before its report, in training or in its upload

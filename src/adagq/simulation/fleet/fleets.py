@@ -83,6 +83,9 @@ class Fleet:
     server_seconds: float = 0.0
     server_cores: float = 8.0
     exchange_seconds: float = 0.0  # what every exchange of a round takes beside bytes and computing
+    edges: int = 0  # servers between clients and server; 0 = none
+    edge_mbps: float = 1000.0
+    edge_levels: int = 255
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -95,7 +98,7 @@ class Fleet:
     def with_free_links(self) -> "Fleet":
         """Return the fleet that communicates in no time: the reference of the communication tax."""
         free = self._with(lambda c: replace(c, uplink=FREE, downlink=FREE))
-        return replace(free, exchange_seconds=0.0)
+        return replace(free, exchange_seconds=0.0, edges=0)
 
     @property
     def timed(self) -> bool:
@@ -130,7 +133,15 @@ def build(config: FleetConfig, seed: int) -> Fleet:
     for end in ends:
         make(int(end) - 1)  # a trace that cannot be read is an error now
     members = Members(make, np.repeat(np.array(rounds, np.int32), counts), timed)
-    return Fleet(members, config.server_seconds, config.server_cores, config.exchange_seconds)
+    return Fleet(
+        members,
+        config.server_seconds,
+        config.server_cores,
+        config.exchange_seconds,
+        config.edges,
+        config.edge_mbps,
+        config.edge_levels,
+    )
 
 
 def _groups(config: FleetConfig) -> Iterator[tuple[ClientConfig, int]]:
