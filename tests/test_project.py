@@ -51,6 +51,20 @@ def test_commands_of_the_readme_are_understood(command):
     tree.make_context(command[-1], list(words))
 
 
+def described(tree, name="adagq"):
+    """Every command with its parameters, groups left out."""
+    for key, part in getattr(tree, "commands", {}).items():
+        yield from described(part, f"{name} {key}")
+    if not hasattr(tree, "commands"):
+        yield name, tree
+
+
+def test_every_argument_and_option_has_its_help():
+    tree = typer.main.get_command(app)
+    silent = [f"{name}: {part.name}" for name, command in described(tree) for part in command.params if not part.help]
+    assert silent == []
+
+
 def test_the_citation_names_this_version():
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"version: {adagq.__version__}\n" in citation
