@@ -27,6 +27,7 @@ def local(
     nodes: Annotated[int, typer.Option(min=1, help="SuperNodes to start.")] = 4,
     method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds at most.")] = None,
+    slow: Annotated[str, typer.Option(help="Nodes that train longer, NODE=SECONDS: 3=10 is node 3 by 10 s.")] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Encrypt, and authenticate nodes.")] = False,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(help="New run directory; default: the next free one under runs/.")] = None,
@@ -44,7 +45,7 @@ def local(
     resolved = deployed_config(settings_file(config), [*(settings or []), *options], nodes)
     out = run_directory(out, "deploy", resume)
     typer.echo(f"starting a SuperLink and {nodes} SuperNodes", err=True)
-    steps = run(resolved, out, tls=tls, resume=resume, logs=logs)
+    steps = run(resolved, out, tls=tls, resume=resume, logs=logs, slow=slow)
     follow(steps, 1, resolved.training.max_rounds, f"--resume --out {out}")
     show_report(out)
 

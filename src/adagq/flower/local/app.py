@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from flwr.app import Context
 
@@ -16,6 +16,7 @@ from adagq.experiments.config import Config, resolve, to_toml
 from adagq.experiments.runner import goals_of
 from adagq.flower.apps import server_app, train_population
 from adagq.flower.local.processes import Process, end_with, this_process
+from adagq.flower.local.slowing import Slowed, parse_slow
 from adagq.flower.strategy import DEADLINE_FACTOR, Compressed
 
 PACKAGE: Final = "adagq_deployment"
@@ -33,10 +34,10 @@ SCHEDULE: Final = (
 )
 
 
-def write_app(folder: Path, config: Config, out: Path, resume: bool = False) -> Path:
+def write_app(folder: Path, config: Config, out: Path, resume: bool = False, slow: str = "") -> Path:
     """Write the app into `folder` and return it."""
     us = this_process()
-    settings = {"config": to_toml(config), "out": str(out.absolute()), "resume": resume}
+    settings = {"config": to_toml(config), "out": str(out.absolute()), "resume": resume, "slow": slow}
     settings |= {"command-pid": us.pid, "command-began": us.began}
     return write_package(folder, CLIENT, SERVER, settings)
 
@@ -63,7 +64,10 @@ def write_package(folder: Path, client: str, server: str, settings: Mapping[str,
 def learner(context: Context) -> Learner:
     """Return the learner of a node's partition."""
     config = _config(context.run_config)
-    return replace(config.task, seed=config.seed).build().learner(int(context.node_config["partition-id"]))
+    node = int(context.node_config["partition-id"])
+    made = replace(config.task, seed=config.seed).build().learner(node)
+    seconds = parse_slow(str(context.run_config["slow"]), config.task.clients).get(node, 0.0)
+    return cast(Learner, Slowed(made, seconds)) if seconds else made
 
 
 def _train(run: Mapping[str, Any], grid: Any) -> None:

@@ -25,11 +25,16 @@ def deployed_config(path: Path | None, settings: Sequence[str], nodes: int) -> C
 
 
 def deploy(
-    config: Config, out: Path, *, tls: bool = False, resume: bool = False, logs: Path | None = None
+    config: Config, out: Path, *, tls: bool = False, resume: bool = False, logs: Path | None = None, slow: str = ""
 ) -> Iterator[Step]:
-    """Bring up SuperLink and nodes, run the config, take them down; yield after each round."""
-    from adagq.flower.local.app import write_app
+    """Bring up SuperLink and nodes, run the config, take them down; yield after each round.
 
+    `slow` names nodes that train longer, such as "3=10": node 3 by ten seconds.
+    """
+    from adagq.flower.local.app import write_app
+    from adagq.flower.local.slowing import parse_slow
+
+    parse_slow(slow, config.task.clients)
     method = config.row(config.method)
     goal = goals_of(config, [config.method])[config.method]
     with ExitStack() as stack:
@@ -38,7 +43,7 @@ def deploy(
         if goal.met(rows):
             return
         federation = stack.enter_context(Federation(config.task.clients, folder.absolute(), tls=tls))
-        running = federation.run(write_app(folder / "app", config, out, resume))
+        running = federation.run(write_app(folder / "app", config, out, resume, slow))
         for row in _follow(running, out, len(rows)):
             rows.append(row)
             yield Step(method, config.seed, row)
