@@ -37,14 +37,14 @@ def test_a_cut_leaves_a_table_and_the_next_call_goes_on(netbench: dict[str, Modu
     given = Namespace(repeats=2, scenes="fast", rows="flower-fedavg,adagq-auto", save=tmp_path)
     run = netbench["run"]
     todo = [one for _, one in run.missing(given, "measured")]
-    assert todo[:2] == [("fast", 0, "flower-fedavg"), ("fast", 0, "adagq-auto")]
+    assert todo[:2] == [("fast", 1, "flower-fedavg"), ("fast", 1, "adagq-auto")]
     assert len(todo) == 4
     for row, seconds in (("flower-fedavg", 90.0), ("adagq-auto", 30.0)):
         rounds = [{"round": 1, "seconds": seconds / 2, "accuracy": 0.5}]
         rounds += [{"round": 2, "seconds": seconds, "accuracy": 0.93}]
-        run.write(tmp_path / "fast" / f"measured-{row}-0.json", {"rounds": rounds, "upload_bytes": 2e6})
+        run.write(tmp_path / "fast" / f"measured-{row}-1.json", {"rounds": rounds, "upload_bytes": 2e6})
     predicted = {"rounds": [{"round": 2, "seconds": 33.0, "accuracy": 0.91}]}
-    (tmp_path / "fast" / "predicted-adagq-auto-0.json").write_text(json.dumps(predicted), "utf-8")
+    (tmp_path / "fast" / "predicted-adagq-auto-1.json").write_text(json.dumps(predicted), "utf-8")
     assert [one for _, one in run.missing(given, "measured")] == todo[2:]
     lines = netbench["table"].table(tmp_path).splitlines()
     assert "| adagq-auto | 1 of 1 | 30.0 | 2.0 | 2.0 | 0.33 | 33.0 | +10.0% |" in lines

@@ -42,6 +42,7 @@ from adagq.core.errors import AdagqError
 from adagq.core.jsonl import read_lines
 from adagq.flower.local.cluster import Federation
 
+FIRST_SEED = 1  # 0 had a part in choosing the task
 LONGEST_SECONDS = 1800.0  # of one run
 LOOK_SECONDS = 0.05
 Run = tuple[str, int, str]  # scene, seed, row
@@ -126,7 +127,8 @@ def digits(path: Path) -> Path:
 
 def missing(given: argparse.Namespace, kind: str) -> Iterator[tuple[Path, Run]]:
     """Yield the runs that have no file yet: every row once, then again."""
-    for seed, scene, row in product(range(given.repeats), given.scenes.split(","), given.rows.split(",")):
+    seeds = range(FIRST_SEED, FIRST_SEED + given.repeats)
+    for seed, scene, row in product(seeds, given.scenes.split(","), given.rows.split(",")):
         path = given.save / scene / f"{kind}-{row}-{seed}.json"
         if not path.is_file():
             yield path, (scene, seed, row)
