@@ -115,6 +115,13 @@ def test_a_model_with_buffers_is_refused() -> None:
     assert LAYOUT.buffer_elements
 
 
+def test_clients_that_hold_updates_back_need_noise_of_their_own() -> None:
+    """Whether an update comes would tell of the data, and the mean is over those that came."""
+    with pytest.raises(ConfigError, match="hold updates back"):
+        list(simulate(SPEC.build(), "cmfl", training=Training(privacy=CENTRAL, max_rounds=2)))
+    assert len(list(simulate(SPEC.build(), "cmfl", training=Training(privacy=LOCAL, max_rounds=2, target=1.0)))) == 2
+
+
 def update(client: int, vector: np.ndarray, codec=Float32(), examples: int = 100) -> Update:  # noqa: B008
     payload = codec.encode(vector.astype(np.float32), client, PLAIN)
     return Update(client, 1, examples, payload, b"", 0, 1.0, 0.0)

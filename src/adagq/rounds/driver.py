@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from adagq.codecs.withholding import CMFL
+from adagq.core.errors import ConfigError
 from adagq.methods.table import Method
 from adagq.rounds.backend import Backend
 from adagq.rounds.loops import loop_of
@@ -57,6 +59,11 @@ def drive(
 ) -> Iterator[RoundResult]:
     """Yield closed rounds until the goal is met; `past` are the rows of a run that goes on from `state`."""
     schedule.privacy.check(schedule.aggregate, layout=backend.layout)
+    if schedule.privacy.central and isinstance(method.uplink, CMFL):
+        raise ConfigError(
+            f"training.privacy: clients of {method.name} hold updates back by what is in them: noise at the server "
+            'does not hide; use training.privacy.noise = "clients"'
+        )
     if schedule.privacy.on and getattr(method.controller, "reads_losses", False):
         logger.warning("%s adapts to clients' losses, which are private: it goes on without them", method.name)
     rows: Sequence[Row] = past
