@@ -3,7 +3,8 @@
 A sum of floats depends on its order. By client number it does not depend on who was faster; but payloads that wait for
 their turn are held in memory, so past HELD_BYTES they are added as they come. No single update counts for much more
 than the others: its norm is cut to `norm_bound` times the usual one, its examples to `weight_bound` times the usual
-number. What is usual is known from recent rounds; in the first round payloads are held until all are there. A client
+number. What is usual is known from recent rounds. The first payload may be a probe of a few bits, so in the first two
+rounds payloads are held until all are there, and measured by each other. A client
 that holds its update back is there and adds nothing: the mean is over the others. What is made of the updates is the
 aggregate's business (`robust`, `choosing`).
 """
@@ -29,6 +30,7 @@ from adagq.server.robust import AGGREGATES, Sum
 
 HELD_BYTES: Final = 256 * 2**20
 NO_PRIVACY: Final = Privacy()
+ENOUGH_ROUNDS: Final = 2  # before that updates are measured by each other
 RECENT: Final = 100  # norms and example counts that are remembered
 Note = Callable[[int, str], None]  # client, reason
 
@@ -39,13 +41,15 @@ class Usual:
 
     norms: tuple[float, ...] = ()
     examples: tuple[int, ...] = ()
+    rounds: int = ENOUGH_ROUNDS  # that it is known from, as far as it matters
 
     def after(self, norms: Iterable[float], examples: Iterable[int]) -> "Usual":
-        return Usual((*self.norms, *norms)[-RECENT:], (*self.examples, *examples)[-RECENT:])
+        rounds = min(self.rounds + 1, ENOUGH_ROUNDS) if self.examples else 1
+        return Usual((*self.norms, *norms)[-RECENT:], (*self.examples, *examples)[-RECENT:], rounds)
 
     @property
     def known(self) -> bool:
-        return bool(self.examples)
+        return bool(self.examples) and self.rounds >= ENOUGH_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ class Intake:
         return self.usual.known and bool(self._expected) and self._expected[0] in self._held
 
     def _measure_held(self) -> None:
-        """The first round has only its own updates to measure each one by."""
+        """The first rounds have only their own updates to measure each one by."""
         norms = []
         for client, update in list(self._held.items()):
             if is_withheld(update.payload):
