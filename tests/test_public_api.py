@@ -14,6 +14,7 @@ import adagq
 from adagq import codecs
 
 RIVALS = {"Cocktail", "STC", "DGC", "Eden", "FedDQ", "OneBit", "PowerSGD", "SparseLoCo", "Wangni"}
+RIVALS |= {"Correlated", "DeadZone", "FairTopK", "FedFQ", "Nonzeros", "Projection", "Signum", "Withheld"}
 CODECS = {"Float32", "Float16", "QSGD", "TopK", "TernGrad", "SignSGD"} | RIVALS
 
 
@@ -23,8 +24,11 @@ def test_codecs_exports() -> None:
         "DEFAULT_MAX_ELEMENTS",
         "LEVEL_BITS",
         "MAX_LEVELS",
+        "CMFL",
         "Clipped",
         "Codec",
+        "Either",
+        "Fading",
         "Encoded",
         "ErrorFeedback",
         "Fitting",

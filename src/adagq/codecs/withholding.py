@@ -2,7 +2,7 @@
 
     sent iff the share of entries whose sign is the last aggregate's > threshold / sqrt(round)
 
-A client that holds back sends a frame of nothing but its header, which is counted as any payload; the mean is over the
+A client that holds back sends a frame with an empty section, which is counted as any payload; the mean is over the
 others. Before the first aggregate all are sent.
 """
 
@@ -18,7 +18,7 @@ from adagq.codecs.floats import Float32
 from adagq.codecs.inputs import finite_vector
 from adagq.codecs.registry import register
 from adagq.codecs.sending import encoded, send
-from adagq.codecs.wire import HEADER, Frame, read_header
+from adagq.codecs.wire import Frame, frame_size, read_header
 from adagq.codecs.wrapping import Wrapper
 from adagq.codecs.writing import Writer, filled
 from adagq.core.codec import LEVEL_BITS, Arrays, Buffer, Codec, Encoded, LayoutLike, Leveled, Out, Stateful, levels_of
@@ -26,19 +26,22 @@ from adagq.core.errors import PayloadError
 from adagq.core.vectors import FloatVector
 
 TAG_WITHHELD: Final = 14
+NOTHING: Final = frame_size([0])  # bytes
 
 
 def add_nothing(frame: Frame, out: FloatVector, weight: float, threads: int) -> None:
-    frame.expect_sections(0)
+    frame.expect_sections(1)
+    if frame.sections[0].size:
+        raise PayloadError(f"{frame.sections[0].size} bytes of an update that is held back")
 
 
 @register("withheld", tag=TAG_WITHHELD, decoder=add_nothing, examples=lambda: (Withheld(),))
 @dataclass(frozen=True, slots=True)
 class Withheld(Encoder):
-    """Nothing but a header: the client holds its update back.
+    """An empty frame: the client holds its update back.
 
     >>> len(Withheld().encode(np.ones(1000, np.float32)))
-    48
+    52
     """
 
     @property
@@ -46,13 +49,13 @@ class Withheld(Encoder):
         return False
 
     def write(self, vector: NDArray[Any], seed: int, layout: LayoutLike, threads: int, out: Out | None) -> Writer:
-        return filled(TAG_WITHHELD, finite_vector(vector).size, [], seed=seed, out=out)
+        return filled(TAG_WITHHELD, finite_vector(vector).size, [b""], seed=seed, out=out)
 
     def rate_curve(self, vector: NDArray[Any], layout: LayoutLike = None) -> NDArray[np.float64]:
-        return np.full(LEVEL_BITS, 8.0 * HEADER.size)
+        return np.full(LEVEL_BITS, 8.0 * NOTHING)
 
     def max_bytes(self, elements: int, layout: LayoutLike = None) -> int:
-        return HEADER.size
+        return NOTHING
 
 
 def is_withheld(payload: Buffer) -> bool:
@@ -128,7 +131,7 @@ class CMFL(Wrapper):
         return state
 
     def max_bytes(self, elements: int, layout: LayoutLike = None) -> int:
-        return max(self.codec.max_bytes(elements, layout), HEADER.size)
+        return max(self.codec.max_bytes(elements, layout), NOTHING)
 
     def mismatch(self, payload: Buffer, fitted: bool = False) -> str:
         return "" if is_withheld(payload) else self.codec.mismatch(payload, fitted)
