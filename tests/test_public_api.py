@@ -72,7 +72,8 @@ def test_knobs_and_defaults_are_stable() -> None:
 
 
 def test_who_fits_a_budget() -> None:
-    assert {name for name in CODECS if isinstance(getattr(codecs, name)(), codecs.Fitting)} == {"DeadZone", "QSGD", "STC"}
+    fitting = {name for name in CODECS if isinstance(getattr(codecs, name)(), codecs.Fitting)}
+    assert fitting == {"DeadZone", "QSGD", "STC"}
 
 
 def test_version() -> None:
