@@ -32,8 +32,10 @@ from adagq.core.modules import load_plugin
 
 PLUGIN = Path(__file__).parents[1] / "plugins" / "lowrank_codec.py"
 KINDS = ["float16", "float32", "qsgd", "signsgd", "stc", "terngrad", "topk", "dead-zone"]
-RIVALS = {"onebit": 8, "eden": 9, "wangni": 10, "cocktail": 11, "powersgd": 12, "feddq": 13}
+RIVALS = {"onebit": 8, "eden": 9, "wangni": 10, "cocktail": 11, "powersgd": 12, "feddq": 13, "withheld": 14}
+RIVALS |= {"projection": 15, "correlated": 17, "fedfq": 18}
 WRAPPERS = ["feedback", "clipped", "dgc", "sparseloco", "either", "fading"]  # payloads of the codec inside
+WRAPPERS += ["cmfl", "fair-topk", "nonzeros", "signum"]
 
 
 @pytest.fixture(scope="module", autouse=True)

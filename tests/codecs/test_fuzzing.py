@@ -27,7 +27,9 @@ def test_every_codec_meets_every_mutation_and_forgeries_reach_the_decoders(repor
     for (codec, mutation), tally in report.tallies.items():
         assert tally.accepted + tally.refused > 50, (codec, mutation)
     for mutation in ("forged bits", "forged bytes", "forged knobs", "forged section", "forged numbers"):
-        assert all(report.tallies[codec, mutation].accepted for codec in codecs), mutation
+        # A frame of an update that is held back has no numbers: forging any is refused.
+        reached = codecs - {"withheld"} if mutation == "forged numbers" else codecs
+        assert all(report.tallies[codec, mutation].accepted for codec in reached), mutation
 
 
 def test_same_seed_same_report() -> None:
