@@ -136,7 +136,7 @@ def test_runs_that_diverge_are_named_and_do_not_stop_the_others(
 def test_rounds_end_at_the_target(extra: int, maximum: int, expected: int) -> None:
     training = Training(target=0.4, extra_rounds=extra, max_rounds=maximum)
     rows = [{"round": k, "accuracy": k / 10} for k in range(1, 100)]
-    goal = goal_of(training)
+    goal = goal_of(training, method_of("adagq-fit"), clients=4)
     assert next(n for n in range(100) if goal.met(rows[:n])) == expected
     assert all(goal.met(goal.decisive(rows[:n])) == goal.met(rows[:n]) for n in range(1, 20))
 

@@ -67,7 +67,7 @@ def test_every_convolution_of_the_deep_models_is_followed_by_batchnorm():
     [
         (
             ("resnet19", (1, 8, 8), 10),
-            "unknown model 'resnet19': did you mean 'resnet18'\\? Known: resnet18, googlenet, cnn, mlp",
+            "unknown model 'resnet19': did you mean 'resnet18'\\? Known: resnet18, googlenet, cnn, linear, mlp",
         ),
         (("resnet18", (1, 8, 8), 10, 0), "width: 0 is below 1"),
         (("resnet18", (1, 8, 8), 10, 8, "vgg"), "stem: 'vgg' is unknown; allowed: cifar, imagenet"),
