@@ -9,7 +9,7 @@ from adagq.cli.common import Seeds, Workers, follow, worker_count
 
 
 def leaderboard(
-    scale: Annotated[str, typer.Option(help="Tasks of the board: digits, fashion.")] = "digits",
+    scale: Annotated[str, typer.Option(help="Task of the board; so far: digits.")] = "digits",
     fleets: Annotated[
         str | None, typer.Option(help="paper,slower-10,slower-100,failing: some of them; default: all.")
     ] = None,
