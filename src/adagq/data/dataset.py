@@ -9,12 +9,14 @@ per feature; tokens are not.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from adagq.core.errors import DataError
 from adagq.core.seeds import generator
 from adagq.data.files import Array
+from adagq.data.lazy_shares import Indices
 
 Shape = tuple[int, ...]
 BLOCK = 1000  # samples that statistics are taken over at once: all of CIFAR-10 in float64 would be 1.2 GB
@@ -88,3 +90,38 @@ def split_off_test(name: str, inputs: Array, labels: Array, classes: int) -> Dat
     for_test = np.arange(len(labels)) % 5 == 0
     train, test = np.sort(by_class[~for_test]), np.sort(by_class[for_test])
     return DataSet(name, inputs[train], labels[train], inputs[test], labels[test], classes)
+
+
+class UserStyle(Protocol):
+    """Draws the samples of one user, the same every time."""
+
+    def draw(self, user: int, count: int) -> tuple[Array, Array]:
+        """Return the inputs and labels of a user."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class UserData:
+    """A data set whose training part is drawn user by user; nothing of it is kept."""
+
+    name: str
+    sizes: Indices  # samples of every user
+    style: UserStyle
+    test_inputs: Array
+    test_labels: Array
+    classes: int
+
+    has_tokens: ClassVar = False
+
+    def draw(self, user: int) -> tuple[Array, Array]:
+        """Return the inputs and labels of one user."""
+        return self.style.draw(user, int(self.sizes[user]))
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of one sample."""
+        return tuple(map(int, self.test_inputs.shape[1:]))
+
+    def normalisation(self) -> tuple[Array, Array] | None:
+        """Return mean and deviation of each channel in the test part, which has a sample each of many users."""
+        return channel_statistics(self.test_inputs)

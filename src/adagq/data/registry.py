@@ -9,14 +9,11 @@ A package adds a data set by an entry point of the group "adagq.datasets", a fil
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from adagq.core.errors import ConfigError
 from adagq.core.registry import Registry
-from adagq.data.dataset import DataSet, Shape
-
-if TYPE_CHECKING:
-    from adagq.data.users import UserData
+from adagq.data.dataset import DataSet, Shape, UserData
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class DataOptions:
     size_spread: float | None = None  # sigma of their log-normal sizes; None: the data set's own
 
 
-Loader = Callable[[DataOptions], "DataSet | UserData"]
+Loader = Callable[[DataOptions], DataSet | UserData]
 DATASETS: Final[Registry[Loader]] = Registry("data set", group="adagq.datasets")
 
 

@@ -9,15 +9,15 @@ no person wrote them.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from adagq.core.errors import DataError
 from adagq.core.seeds import generator
-from adagq.data.dataset import Shape, channel_statistics
+from adagq.data.dataset import UserData
 from adagq.data.files import Array
-from adagq.data.lazy_shares import Indices, spread_sizes
+from adagq.data.lazy_shares import spread_sizes
 from adagq.data.registry import DATASETS, DataOptions
 
 SHAPE: Final = (1, 16, 16)
@@ -30,38 +30,15 @@ TEST_SAMPLES: Final = 4000
 
 
 @dataclass(frozen=True, eq=False)
-class UserData:
-    """A data set whose training part is drawn user by user; nothing of it is kept."""
-
-    name: str
-    sizes: Indices  # samples of every user
-    style: "Style"
-    test_inputs: Array
-    test_labels: Array
-    classes: int
-
-    has_tokens: ClassVar = False
-
-    def draw(self, user: int) -> tuple[Array, Array]:
-        """Return the inputs and labels of one user."""
-        return self.style.samples((user,), None, int(self.sizes[user]))
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of one sample."""
-        return tuple(map(int, self.test_inputs.shape[1:]))
-
-    def normalisation(self) -> tuple[Array, Array] | None:
-        """Return mean and deviation of each channel in the test part, which has a sample each of many users."""
-        return channel_statistics(self.test_inputs)
-
-
-@dataclass(frozen=True, eq=False)
 class Style:
     """Draws the samples of users; `prototypes` are one picture a class."""
 
     prototypes: Array
     seed: int
+
+    def draw(self, user: int, count: int) -> tuple[Array, Array]:
+        """Return `count` samples of one user."""
+        return self.samples((user,), None, count)
 
     def samples(self, user: tuple[str | int, ...], labels: Array | None, count: int) -> tuple[Array, Array]:
         """Return `count` samples of one user, of its own classes if no labels are given."""

@@ -6,23 +6,36 @@ Data that are drawn user by user (`users`) are drawn anew each time.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from adagq.core.errors import ConfigError, DataError
 from adagq.core.seeds import generator
-from adagq.data.dataset import DataSet
+from adagq.data.dataset import DataSet, UserData
 from adagq.data.files import Array
 from adagq.data.lazy_shares import Indices, Shares
 from adagq.data.partitions import NATURAL, held_out_sizes, hold_out, partition
-from adagq.data.users import UserData
 from adagq.learners.samples import Samples
 
-if TYPE_CHECKING:
-    from adagq.learners.task import LearningTask
-
 Pair = tuple[Samples, Samples]  # training and held-out
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a task cuts its data among clients; the fields are `LearningTask`'s."""
+
+    data: str
+    partition: str
+    partition_value: float | None
+    clients: int
+    samples_per_client: int | None
+    size_spread: float | None
+    test_samples: int | None
+    held_out: float
+    probe_samples: int
+    seed: int
+    channels_last: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +67,7 @@ class LazyClients(Sequence[Pair]):
     """Training and held-out samples by client; `examples` and `held_out` are their numbers, known beforehand."""
 
     source: Rows | Drawn
-    task: "LearningTask"
+    split: Split
     examples: Indices
     held_out: Indices
 
@@ -65,56 +78,56 @@ class LazyClients(Sequence[Pair]):
         if not 0 <= client < len(self):
             raise IndexError(client)
         samples, rows = self.source.share(client)
-        learn, held = hold_out(rows, self.task.held_out, self.task.probe_samples, self.task.seed, client)
+        learn, held = hold_out(rows, self.split.held_out, self.split.probe_samples, self.split.seed, client)
         return samples.take(learn), samples.take(held)
 
 
-def clients_of(task: "LearningTask", data: DataSet | UserData) -> LazyClients:
+def clients_of(split: Split, data: DataSet | UserData) -> LazyClients:
     """Return every client's training and held-out samples."""
     normalisation = data.normalisation()
     source: Rows | Drawn
     if isinstance(data, UserData):
-        if task.partition != NATURAL:
+        if split.partition != NATURAL:
             raise ConfigError(
-                f"task.partition = {task.partition!r}: {data.name} are their own clients; set {NATURAL!r}"
+                f"task.partition = {split.partition!r}: {data.name} are their own clients; set {NATURAL!r}"
             )
-        source, sizes = Drawn(data, normalisation, task.channels_last), data.sizes
+        source, sizes = Drawn(data, normalisation, split.channels_last), data.sizes
     else:
         shares = partition(
-            task.partition,
-            task.partition_value,
+            split.partition,
+            split.partition_value,
             data.train_labels,
-            task.clients,
-            task.seed,
-            task.samples_per_client,
-            task.size_spread or 0.0,
+            split.clients,
+            split.seed,
+            split.samples_per_client,
+            split.size_spread or 0.0,
             data.owners,
         )
-        train = Samples.normalised(data.train_inputs, data.train_labels, normalisation, task.channels_last)
+        train = Samples.normalised(data.train_inputs, data.train_labels, normalisation, split.channels_last)
         source, sizes = Rows(train, shares), shares.sizes
-    held_out = held_out_sizes(sizes, task.held_out, task.probe_samples)
-    _check(task, sizes, held_out)
-    return LazyClients(source, task, sizes - held_out, held_out)
+    held_out = held_out_sizes(sizes, split.held_out, split.probe_samples)
+    _check(split, sizes, held_out)
+    return LazyClients(source, split, sizes - held_out, held_out)
 
 
-def test_of(task: "LearningTask", data: DataSet | UserData) -> Samples:
+def test_of(split: Split, data: DataSet | UserData) -> Samples:
     """Return the common test samples."""
-    test = Samples.normalised(data.test_inputs, data.test_labels, data.normalisation(), task.channels_last)
-    if task.test_samples is None:
+    test = Samples.normalised(data.test_inputs, data.test_labels, data.normalisation(), split.channels_last)
+    if split.test_samples is None:
         return test
-    if task.test_samples > len(test):
-        raise DataError(f"test_samples: {task.test_samples} asked, {task.data} has {len(test)}")
-    order = generator(task.seed, "test").permutation(len(test))
-    return test.take(np.sort(order[: task.test_samples]))
+    if split.test_samples > len(test):
+        raise DataError(f"test_samples: {split.test_samples} asked, {split.data} has {len(test)}")
+    order = generator(split.seed, "test").permutation(len(test))
+    return test.take(np.sort(order[: split.test_samples]))
 
 
-def _check(task: "LearningTask", sizes: Indices, held_out: Indices) -> None:
+def _check(split: Split, sizes: Indices, held_out: Indices) -> None:
     """DataError if some client has too few samples to train on."""
     least = int(sizes.argmin())
     if sizes[least] < 2:
         raise DataError(f"client {least} has {sizes[least]} samples: too few to hold one out and train on another")
     if sizes[least] - held_out[least] < 2:
         raise DataError(
-            f"{task.clients} clients x {sizes[least]} samples leave {sizes[least] - held_out[least]} to train on after "
-            f"holding out {held_out[least]}; BatchNorm needs at least 2"
+            f"{split.clients} clients x {sizes[least]} samples leave {sizes[least] - held_out[least]} to train on "
+            f"after holding out {held_out[least]}; BatchNorm needs at least 2"
         )

@@ -60,7 +60,7 @@ class LearningTask:
         if self.function is not None:
             return own_population(self.function, self.clients, self.seed)
         need("torch", "torch")
-        from adagq.learners.clients import clients_of, test_of
+        from adagq.learners.clients import Split, clients_of, test_of
         from adagq.learners.devices import device_of
         from adagq.learners.models import build_model
         from adagq.learners.torch_learner import TorchPopulation
@@ -78,10 +78,11 @@ class LearningTask:
             )
         )
         build = partial(build_model, self.model, data.shape, data.classes, self.width, self.stem, data.has_tokens)
+        split = Split(**{name: getattr(self, name) for name in Split.__dataclass_fields__})
         return TorchPopulation(
             build,
-            clients_of(self, data),
-            test_of(self, data),
+            clients_of(split, data),
+            test_of(split, data),
             batch_size=self.batch_size,
             momentum=self.momentum,
             weight_decay=self.weight_decay,
