@@ -29,7 +29,7 @@ from adagq.core.vectors import FloatVector
 from adagq.experiments.config import Config, load_config
 from adagq.experiments.runner import schedule_of
 from adagq.rounds.synchronous import synchronous
-from adagq.server.robust import AGGREGATES
+from adagq.server.robust import FOR_ANY_ROW
 from adagq.simulation import fleet as fleets
 from adagq.simulation.backend import Simulated
 from adagq.simulation.pool import Pool
@@ -126,7 +126,7 @@ def run(
     """Print the table as it is made, as Markdown, and return its lines; `attacks` are those of interest, () all."""
     for name in attacks:
         ATTACKS[name]  # an unknown one is a ConfigError that names the nearest
-    lines = [["attack", "poisoners", *AGGREGATES]]
+    lines = [["attack", "poisoners", *FOR_ANY_ROW]]
     progress(f"{method}, {rounds} rounds, {seeds} seed{'s' if seeds > 1 else ''}")
     progress(_markdown(lines[0]))
     progress(_markdown(["---"] * len(lines[0])))
@@ -134,14 +134,14 @@ def run(
         for model in dict.fromkeys(attack.model for name, attack in ATTACKS.items() if name in (attacks or ATTACKS)):
             config = load_config(None, [f"method={method}", f"task.model={model}", *settings])
             for name, attack, count in _cases(model, poisoners, attacks or ATTACKS):
-                scores: list[list[float]] = [[] for _ in AGGREGATES]
+                scores: list[list[float]] = [[] for _ in FOR_ANY_ROW]
                 for seed in range(config.seed, config.seed + seeds):
                     seeded = config.model_copy(update={"seed": seed})
                     task = replace(config.task, seed=seed)
                     population = task.build()
                     pool.prepare(task, population.layout)
                     bad = [(SPREAD * index) % population.clients for index in range(count)]
-                    for own, aggregate in zip(scores, AGGREGATES, strict=True):
+                    for own, aggregate in zip(scores, FOR_ANY_ROW, strict=True):
                         changed = _with_aggregate(seeded, aggregate)
                         own.append(accuracy(changed, pool, population, attack, bad, rounds))
                 lines.append([name, str(count), *map(_percent, scores)])

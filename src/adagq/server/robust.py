@@ -181,8 +181,8 @@ def krum(held: Held) -> FloatVector:
     return held.weighted([1.0 / len(chosen) if row in chosen else 0.0 for row in range(count)])
 
 
+RULES = {"clipped": clipped, "trimmed-mean": trimmed_mean, "median": coordinate_median, "krum": krum}
+FOR_ANY_ROW = ("mean", *RULES)  # others belong to a method (`choosing`)
 AGGREGATES.add("mean", lambda layout, byzantine_share: Aggregate(layout))
-for _name, _rule in {
-    "clipped": clipped, "trimmed-mean": trimmed_mean, "median": coordinate_median, "krum": krum,
-}.items():  # fmt: skip
+for _name, _rule in RULES.items():
     AGGREGATES.add(_name, partial(Held, _rule))
