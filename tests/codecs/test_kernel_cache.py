@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import adagq
-from adagq.codecs.kernels.cache import FOLDER, PREFIX, SOURCES, source_digest
+from adagq.codecs.kernels.cache import FOLDER, MARK, PREFIX, SOURCES, source_digest
 
 COUNT = (
     "import numpy as np; from adagq.codecs.kernels.integers import count_tokens;"
@@ -56,3 +56,13 @@ def test_without_a_folder_kernels_are_compiled_and_the_user_is_informed(tmp_path
     own = run(COUNT, Path(adagq.__file__).parents[1], NUMBA_CACHE_DIR=str(tmp_path))
     assert f"once; kept in {tmp_path}" in own.stderr
     assert list(tmp_path.glob(f"{PREFIX}*/**/*.nbi"))
+
+
+def test_of_several_processes_one_says_that_it_compiles(tmp_path: Path) -> None:
+    source, cache = Path(adagq.__file__).parents[1], {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert "compiling the codecs" in run(COUNT, source, **cache).stderr
+    other = COUNT.replace("np.int64", "np.int32")  # another type: compiled anew
+    assert run(other, source, **cache).stderr == ""
+    (mark,) = tmp_path.glob(f"{PREFIX}*/{MARK}")
+    os.utime(mark, (0, 0))
+    assert "compiling the codecs" in run(other.replace("int32", "int16"), source, **cache).stderr

@@ -8,6 +8,7 @@ from contract import LAYOUT, layered, layout_of
 
 from adagq.codecs import (
     DGC,
+    STC,
     Clipped,
     Cocktail,
     Codec,
@@ -259,3 +260,20 @@ def test_feddq_is_unbiased() -> None:
     scores = (decoded.mean(axis=0, dtype=np.float64) - x)[drawn] / spread[drawn] * np.sqrt(200)
     assert abs(scores.sum()) / np.sqrt(drawn.sum()) < 4.5
     assert np.mean(scores**2) < 1.3
+
+
+def test_terngrad_draws_each_entry_with_the_chance_of_its_share_of_the_largest() -> None:
+    x = np.array([2.0, -1.0, 0.5, 0.0], np.float32)
+    drawn = np.stack([decode(TernGrad("tensor").encode(x, seed, [4])) for seed in range(4000)])
+    assert set(np.unique(drawn).tolist()) == {-2.0, 0.0, 2.0}
+    assert np.mean(drawn != 0, axis=0) == pytest.approx([1.0, 0.5, 0.25, 0.0], abs=0.03)
+    assert (np.sign(drawn) * np.sign(x) >= 0).all()
+
+
+def test_stc_with_feedback_sends_the_mean_magnitude_of_the_largest_and_keeps_the_rest() -> None:
+    first = send(ErrorFeedback(STC(0.5)), np.array([4.0, -2.0, 1.0, 0.5], np.float32))
+    assert first.received.tolist() == [3.0, -3.0, 0.0, 0.0]
+    assert first.state["residual"].tolist() == [1.0, 1.0, 1.0, 0.5]
+    second = send(ErrorFeedback(STC(0.5)), np.array([0.0, -1.0, 1.0, 0.5], np.float32), first.state)
+    assert second.received.tolist() == [1.5, 0.0, 1.5, 0.0]  # of 1, 0, 2 and 1: the first of two equal ones
+    assert second.state["residual"].tolist() == [-0.5, 0.0, 0.5, 1.0]

@@ -39,6 +39,7 @@ CENTROIDS: Final[dict[int, tuple[float, ...]]] = {
     3: (0.24509418, 0.75600528, 1.34390926, 2.15194570),
     4: (0.12839501, 0.38804823, 0.65675914, 0.94234053, 1.25623124, 1.61804643, 2.06901732, 2.73263588),
 }
+FEW: Final = 8  # entries: shorter runs are better added up place by place
 
 
 def table_of(bits: int) -> NDArray[np.float64]:
@@ -69,7 +70,15 @@ def hadamard(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     half = 1
     while half < length:
         pairs = rows.reshape(count, length // (2 * half), 2, half)
-        rows = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2)
+        turned = np.empty_like(pairs)
+        if half < FEW:  # numpy goes along the last axis, which is short: take turns with the others instead
+            for place in range(half):
+                np.add(pairs[:, :, 0, place], pairs[:, :, 1, place], out=turned[:, :, 0, place])
+                np.subtract(pairs[:, :, 0, place], pairs[:, :, 1, place], out=turned[:, :, 1, place])
+        else:
+            np.add(pairs[:, :, 0], pairs[:, :, 1], out=turned[:, :, 0])
+            np.subtract(pairs[:, :, 0], pairs[:, :, 1], out=turned[:, :, 1])
+        rows = turned
         half *= 2
     return rows.reshape(count, length) * float(length**-0.5)
 

@@ -57,7 +57,7 @@ def encode(
     if bits > 8.2 * limit_bytes + 512 or len(model.freqs) > max_tables(x.size):
         return None
     divisors = step_divisors(model.families, rounding)
-    table, reciprocals = encoding_table(model.freqs)
+    coder = encoding_table(model.freqs)
     raw_at = model.raw_starts(chunks)
     raw = np.empty(int(raw_at[-1]), np.uint32)
     scaled = (inverses * divisors[model.classes]).astype(np.float32)
@@ -72,7 +72,7 @@ def encode(
         at = encode_segment(
             x, lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges, model.group_counts,
             model.bases, scaled, limits, key, longest,
-            table, reciprocals, raw_at, raw, words,
+            coder, model.absent, raw_at, raw, words,
         )  # fmt: skip
         return words[at:].copy()  # not a view: it would keep the whole scratch alive
 

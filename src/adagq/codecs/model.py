@@ -80,6 +80,13 @@ class Model:
         return bases.astype(np.uint32)
 
     @cached_property
+    def absent(self) -> NDArray[np.uint32]:
+        """Of each class: the first token that one of its tables has no slots for."""
+        first_tables = np.cumsum(self.group_counts) - self.group_counts
+        firsts = np.argmin(self.freqs, axis=1)  # each table leaves out some: there are fewer tokens than columns
+        return np.minimum.reduceat(firsts, first_tables).astype(np.uint32)
+
+    @cached_property
     def edges(self) -> NDArray[np.int32]:
         """[class, k]: the smallest folded random number of group k + 1."""
         edges = np.full((len(self.groups), lattice.GROUPS), lattice.NEVER, np.int32)
@@ -179,6 +186,8 @@ def _sample(
 
     `most` chunks of a class, or more where these would hold fewer than `hits` non-zero symbols.
     """
+    if np.bincount(classes, minlength=1).max() <= most:  # a short vector is counted whole
+        return np.argsort(classes, kind="stable"), np.ones(activity.size)
     picked, weights = [], np.ones(activity.size)
     for c in range(activity.size):
         members = np.flatnonzero(classes == c)

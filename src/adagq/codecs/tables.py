@@ -24,6 +24,8 @@ from adagq.codecs.spans import Chunks
 from adagq.core.errors import PayloadError
 
 MAX_TABLE_BYTES: Final = NUMBER_BYTES * TOKENS
+Coder = tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
+
 TABLE_ERRORS: Final = {
     ENDS_EARLY: "ends early",
     NOT_A_FREQUENCY: "holds a frequency that is too large, or one token takes all",
@@ -144,9 +146,20 @@ def _read_classes(data: bytes, chunks: int, count: int) -> NDArray[np.uint8]:
     return classes
 
 
-def encoding_table(freqs: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return (freq << 32 | first slot, ceil(2^31 slots / freq)) of all [table, token], flattened."""
-    wide = freqs.astype(np.uint64)
-    table = np.where(wide > 0, (wide << np.uint64(32)) | (np.cumsum(wide, axis=1) - wide), np.uint64(0))
-    reciprocals = -(-(wide.sum(axis=1, keepdims=True).astype(np.int64) << 31) // np.maximum(freqs, 1).astype(np.int64))
-    return table.reshape(-1), reciprocals.astype(np.uint64).reshape(-1)
+def encoding_table(freqs: NDArray[np.uint32]) -> Coder:
+    """Return what the encoder wants to know of all [table, token], flattened, as columns.
+
+    The state from which a word must go first (0 where the token has no slots), ceil(2^31 slots / freq), the slots of
+    other tokens, and the first slot.
+    """
+    wide = freqs.astype(np.int64)
+    slots = wide.sum(axis=1, keepdims=True)
+    ceilings = (wide << 31) // np.maximum(slots, 1)
+    reciprocals = -(-(slots << 31) // np.maximum(wide, 1))
+    firsts = np.cumsum(wide, axis=1) - wide
+    return (
+        ceilings.astype(np.uint32).reshape(-1),
+        reciprocals.astype(np.uint64).reshape(-1),
+        (slots - wide).astype(np.uint32).reshape(-1),
+        firsts.astype(np.uint32).reshape(-1),
+    )

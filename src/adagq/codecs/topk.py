@@ -226,5 +226,5 @@ def encode_gaps(indices: NDArray[np.uint32]) -> tuple[int, int, list[Any]]:
     frequencies(counts.astype(np.float64), DENSE_BITS, ESCAPE, freqs[0])
     raw = np.empty(-(-values.size * shift // 32), np.uint32)
     words = np.empty(WORDS_PER_ELEMENT * values.size + 2 * STATES + 1, np.uint16)
-    at = encode_integers(values, shift, *encoding_table(freqs), raw, words)
+    at = encode_integers(values, shift, encoding_table(freqs), raw, words)
     return shift, values.size, [write_table(freqs[0]), words[at:], raw]

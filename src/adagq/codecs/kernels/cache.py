@@ -8,8 +8,9 @@ can be written, kernels are compiled in every process.
 import hashlib
 import logging
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from numba.core import event
 PACKAGE: Final = __name__.rpartition(".")[0]
 SOURCES: Final = Path(__file__).parent
 PREFIX: Final = "kernels-"
+MARK: Final = "compiling"  # a file that is as old as the last word of it
+SILENT_SECONDS: Final = 120.0  # other processes of one command compile too: one word is enough
 
 _config: Any = numba.config
 logger = logging.getLogger("adagq")
@@ -74,11 +77,23 @@ class _Announcer(event.Listener):
         self._said = True
         if FOLDER is None:
             logger.warning("compiling the codecs: about 30 s in every process, as no cache folder can be written")
-        else:
+        elif _first_to_say(FOLDER / MARK):
             logger.warning("compiling the codecs: about 30 s, once; kept in %s", FOLDER)
 
     def on_end(self, event: Any) -> None:
         pass
+
+
+def _first_to_say(mark: Path) -> bool:
+    """Return whether no other process has just said that it compiles, and note that this one does."""
+    try:
+        if time.time() - mark.stat().st_mtime < SILENT_SECONDS:
+            return False
+    except OSError:  # nobody ever has
+        pass
+    with suppress(OSError):  # a full disk is no reason to stop
+        mark.touch()
+    return True
 
 
 event.register("numba:compile", _Announcer())

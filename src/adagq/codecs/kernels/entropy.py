@@ -33,18 +33,12 @@ from adagq.codecs.kernels.rans import (
     decode_chunk,
     decode_chunk_sparse,
     encode_chunk,
-    entry_of,
+    fill_entries,
     pad_words,
     token_of,
 )
 
 ROW_BITS = np.uint32(8)  # log2 of the entries of a table's row
-
-
-@leaf
-def _fill_entries(q: Any, rows: Any, entries: Any) -> None:
-    for j in range(q.size):
-        entries[j] = entry_of(q[j], rows[j])
 
 
 @leaf
@@ -100,10 +94,13 @@ def count_chunks(
 @kernel
 def encode_segment(
     x: Any, lo: int, hi: int, starts: Any, classes: Any, families: Any, shifts: Any, edges: Any, groups: Any,
-    bases: Any, inverses: Any, limits: Any, key: Any, longest: int, table: Any, reciprocals: Any,
+    bases: Any, inverses: Any, limits: Any, key: Any, longest: int, coder: Any, absent: Any,
     raw_at: Any, raw: Any, words: Any,
 ) -> Any:  # fmt: skip
-    """Encode chunks lo..hi backwards into the end of `words`; return where they begin. States go first."""
+    """Encode chunks lo..hi backwards into the end of `words`; return where they begin. States go first.
+
+    absent[c] is the first token without slots in a table of class c.
+    """
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)
     uniforms = np.empty(longest, np.int32)
@@ -121,9 +118,9 @@ def encode_segment(
             split_low(q[:n], np.int32(shifts[c]), low)
             pack_any(low[:n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]])
         fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], ROW_BITS, rows)
-        _fill_entries(q[:n], rows, entries)
+        known = fill_entries(q[:n], rows, entries) < absent[c]
         bits = np.uint32(SPARSE_BITS if families[c] == RARE else DENSE_BITS)
-        at = encode_chunk(q, entries, n, table, reciprocals, bits, state, words, at)
+        at = encode_chunk(q, entries, n, known, coder, bits, state, words, at)
     for s in range(STATES - 1, -1, -1):
         words[at - 1] = np.uint16(state[s])
         words[at - 2] = np.uint16(state[s] >> np.uint32(16))

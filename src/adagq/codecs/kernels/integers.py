@@ -14,7 +14,7 @@ from adagq.codecs.kernels.rans import (
     WORDS_PER_ELEMENT,
     decode_chunk,
     encode_chunk,
-    entry_of,
+    fill_entries,
     pad_words,
     token_of,
 )
@@ -27,11 +27,12 @@ def count_tokens(values: Any, shift: int, counts: Any) -> None:
 
 
 @kernel
-def encode_integers(values: Any, shift: int, table: Any, reciprocals: Any, raw: Any, words: Any) -> Any:
+def encode_integers(values: Any, shift: int, coder: Any, raw: Any, words: Any) -> Any:
     """Encode backwards into the end of `words` and return where they begin; low bits go to `raw`, block by block."""
     q = np.empty(BLOCK, np.int32)
     low = np.empty(BLOCK, np.uint32)
     entries = np.empty(BLOCK, np.uint32)
+    rows = np.zeros(BLOCK, np.uint32)
     state = np.full(STATES, LOWEST, np.uint32)
     at = words.size
     for block in range((values.size - 1) // BLOCK, -1, -1):
@@ -41,9 +42,8 @@ def encode_integers(values: Any, shift: int, table: Any, reciprocals: Any, raw: 
         if shift:
             split_low(q[:n], np.int32(shift), low)
             pack_any(low[:n], shift, raw[block * LANES * shift : (block + 1) * LANES * shift])
-        for j in range(n):
-            entries[j] = entry_of(q[j], np.uint32(0))
-        at = encode_chunk(q, entries, n, table, reciprocals, np.uint32(DENSE_BITS), state, words, at)
+        fill_entries(q[:n], rows, entries)
+        at = encode_chunk(q, entries, n, False, coder, np.uint32(DENSE_BITS), state, words, at)
     for s in range(STATES - 1, -1, -1):
         words[at - 1] = np.uint16(state[s])
         words[at - 2] = np.uint16(state[s] >> np.uint32(16))

@@ -50,15 +50,21 @@ def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, b
             rows[j] = base
         return
     e1, e2, e3, e4, e5, e6, e7 = edges[0], edges[1], edges[2], edges[3], edges[4], edges[5], edges[6]
+    one = np.uint32(np.uint32(1) << bits)
+    r1, r2, r3 = np.uint32(base + one), np.uint32(base + 2 * one), np.uint32(base + 3 * one)
+    r4, r5 = np.uint32(base + 4 * one), np.uint32(base + 5 * one)
+    r6, r7 = np.uint32(base + 6 * one), np.uint32(base + 7 * one)
     centre = HALF if dither else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
     for j in range(uniforms.size):
         v = np.int32(uniforms[j] - centre)
         v = np.int32(v ^ np.int32(v >> np.int32(31)))
-        group = np.int32(np.int32(v >= e1) + np.int32(v >= e2))
-        group = np.int32(group + np.int32(np.int32(v >= e3) + np.int32(v >= e4)))
-        group = np.int32(group + np.int32(np.int32(v >= e5) + np.int32(v >= e6)))
-        group = np.int32(group + np.int32(v >= e7))
-        rows[j] = np.uint32(base + np.uint32(np.uint32(group) << bits))
+        row = r1 if v >= e1 else base  # selects, not a sum of comparisons: two instructions for sixteen elements
+        row = r2 if v >= e2 else row
+        row = r3 if v >= e3 else row
+        row = r4 if v >= e4 else row
+        row = r5 if v >= e5 else row
+        row = r6 if v >= e6 else row
+        rows[j] = r7 if v >= e7 else row
 
 
 @leaf

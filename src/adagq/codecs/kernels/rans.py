@@ -48,11 +48,16 @@ def token_of(q: Any) -> Any:
     return np.uint64(token) + np.uint64(q < 0)
 
 
-@inline
-def entry_of(q: Any, row: Any) -> Any:
-    """Return row + token for tokens without raw bits, row + NO_TOKEN for all others."""
-    zigzag = np.uint32(np.uint32(np.uint32(abs(q)) << np.uint32(1)) - np.uint32(q > np.int32(0)))
-    return np.uint32(row + (zigzag if zigzag < np.uint32(FIRST_WIDE) else np.uint32(NO_TOKEN)))
+@leaf
+def fill_entries(q: Any, rows: Any, entries: Any) -> Any:
+    """entries[i] = rows[i] + token for tokens without raw bits, rows[i] + NO_TOKEN for others; return the largest."""
+    largest = np.uint32(0)
+    for j in range(q.size):
+        zigzag = np.uint32(np.uint32(np.uint32(abs(q[j])) << np.uint32(1)) - np.uint32(q[j] > np.int32(0)))
+        token = zigzag if zigzag < np.uint32(FIRST_WIDE) else np.uint32(NO_TOKEN)
+        largest = token if token > largest else largest
+        entries[j] = np.uint32(rows[j] + token)
+    return largest
 
 
 @inline
@@ -67,7 +72,7 @@ def _drop(x: Any, give: Any) -> Any:
 
 
 @leaf
-def _push_raw(x: Any, q: Any, entry: Any, table: Any, words: Any, at: Any) -> Any:
+def _push_raw(x: Any, q: Any, entry: Any, ceilings: Any, words: Any, at: Any) -> Any:
     """Push the raw bits of a value whose token has some, or whose token the table leaves to ESCAPE.
 
     Rare and long: kept out of the loop, where it would take the registers.
@@ -77,7 +82,7 @@ def _push_raw(x: Any, q: Any, entry: Any, table: Any, words: Any, at: Any) -> An
     raw = np.uint32(abs(q))
     count = np.uint32(TOKEN_BITS[token])
     index = row + token
-    if table[index] == np.uint64(0):
+    if ceilings[index] == np.uint32(0):
         index = row + np.uint64(ESCAPE)
         raw = np.uint32(q + LIMIT)
         count = np.uint32(ESCAPE_BITS)
@@ -93,40 +98,54 @@ def _push_raw(x: Any, q: Any, entry: Any, table: Any, words: Any, at: Any) -> An
 
 
 @inline
-def _push(x: Any, q: Any, entry: Any, table: Any, reciprocals: Any, bits: Any, words: Any, at: Any) -> Any:
-    """Encode one value; `entry` is its place in the table (freq << 32 | start); words are written downwards."""
-    index = np.uint64(entry)
-    if table[index] == np.uint64(0):
-        x, index, at = _push_raw(x, q, entry, table, words, at)
-    packed = table[index]
-    f = np.uint32(packed >> np.uint64(32))
-    give = np.uint32(np.uint32(x >> np.uint32(np.uint32(31) - bits)) >= f)
+def _push_known(x: Any, index: Any, coder: Any, bits: Any, words: Any, at: Any) -> Any:
+    """Encode a token that has slots, at its place in the coder's columns; words are written downwards."""
+    ceilings, reciprocals, complements, firsts = coder
     words[at - np.uint64(1)] = np.uint16(x)
+    give = x >= ceilings[index]
     at = at - np.uint64(give)
-    x = _drop(x, give)
+    x = np.uint32(x >> np.uint32(16)) if give else x
     quotient = np.uint32(np.uint64(np.uint64(x) * reciprocals[index]) >> np.uint64(np.uint64(31) + np.uint64(bits)))
-    rest = np.uint32(x - np.uint32(quotient * f))
-    return np.uint32(np.uint32(np.uint32(quotient << bits) + rest) + np.uint32(packed)), at
+    return np.uint32(np.uint32(x + firsts[index]) + np.uint32(quotient * complements[index])), at
+
+
+@inline
+def _push(x: Any, q: Any, entry: Any, coder: Any, bits: Any, words: Any, at: Any) -> Any:
+    """Encode any value; `entry` is where its token would be without raw bits."""
+    index = np.uint64(entry)
+    if coder[0][index] == np.uint32(0):
+        x, index, at = _push_raw(x, q, entry, coder[0], words, at)
+    return _push_known(x, index, coder, bits, words, at)
 
 
 @leaf
 def encode_chunk(
-    q: Any, entries: Any, n: int, table: Any, reciprocals: Any, bits: Any, state: Any, words: Any, at: int
+    q: Any, entries: Any, n: int, known: bool, coder: Any, bits: Any, state: Any, words: Any, at: int
 ) -> Any:
-    """Push q[n - 1], …, q[0], entries[i] = entry_of(q[i], row); return the new beginning of the words."""
+    """Push q[n - 1], …, q[0], entries[i] = as `fill_entries` leaves it; return the new beginning of the words.
+
+    `known`: all of these tokens have slots, so none needs a look.
+    """
     pos = np.uint64(at)
     i = np.uint64(n)
     while i & np.uint64(3):
         i -= np.uint64(1)
         k = i & np.uint64(3)
-        state[k], pos = _push(state[k], q[i], entries[i], table, reciprocals, bits, words, pos)
+        state[k], pos = _push(state[k], q[i], entries[i], coder, bits, words, pos)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
+    if known:
+        while i:
+            i -= np.uint64(4)
+            x3, pos = _push_known(x3, np.uint64(entries[i + np.uint64(3)]), coder, bits, words, pos)
+            x2, pos = _push_known(x2, np.uint64(entries[i + np.uint64(2)]), coder, bits, words, pos)
+            x1, pos = _push_known(x1, np.uint64(entries[i + np.uint64(1)]), coder, bits, words, pos)
+            x0, pos = _push_known(x0, np.uint64(entries[i]), coder, bits, words, pos)
     while i:
         i -= np.uint64(4)
-        x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], table, reciprocals, bits, words, pos)
-        x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], table, reciprocals, bits, words, pos)
-        x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], table, reciprocals, bits, words, pos)
-        x0, pos = _push(x0, q[i], entries[i], table, reciprocals, bits, words, pos)
+        x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], coder, bits, words, pos)
+        x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], coder, bits, words, pos)
+        x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], coder, bits, words, pos)
+        x0, pos = _push(x0, q[i], entries[i], coder, bits, words, pos)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
     return np.int64(pos)
 
@@ -185,13 +204,11 @@ def _pull(x: Any, row: Any, slots: Any, words: Any, at: Any) -> Any:
     return x, at, value
 
 
-@inline
-def _pull_sparse(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: Any) -> Any:
-    """The same for tables of 2^15 slots where token 0 takes nearly all: look there first, look up the others."""
+@leaf
+def _pull_searched(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: Any) -> Any:
+    """Pull a value other than 0 from a sparse table."""
     slot = np.uint32(x & np.uint32(0x7FFF))
-    token = np.uint8(0)
-    if slot >= firsts[np.uint64(row) + np.uint64(1)]:
-        token = tokens[np.uint64(np.uint32(np.uint32(row << np.uint32(SPARSE_BITS - 8)) + slot))]
+    token = tokens[np.uint64(np.uint32(np.uint32(row << np.uint32(SPARSE_BITS - 8)) + slot))]
     index = np.uint64(row) + np.uint64(token)
     start = firsts[index]
     freq = np.uint32(firsts[index + np.uint64(1)] - start)
@@ -203,6 +220,20 @@ def _pull_sparse(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: Any
     if token >= np.uint8(FIRST_WIDE):
         x, at, value = _pull_raw(x, token, words, at)
     return x, at, value
+
+
+@inline
+def _pull_sparse(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: Any) -> Any:
+    """The same for tables of 2^15 slots where token 0 takes nearly all: look there first, look up the others."""
+    slot = np.uint32(x & np.uint32(0x7FFF))
+    freq = firsts[np.uint64(row) + np.uint64(1)]
+    if slot < freq:
+        x = np.uint32(np.uint32(freq * np.uint32(x >> np.uint32(SPARSE_BITS))) + slot)
+        if x < LOWEST:
+            x = np.uint32(np.uint32(x << np.uint32(16)) | np.uint32(words[at]))
+            at = at + np.uint64(1)
+        return x, at, np.int32(0)
+    return _pull_searched(x, row, firsts, tokens, words, at)
 
 
 @leaf
