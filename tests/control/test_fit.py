@@ -58,7 +58,7 @@ def test_before_anything_is_known_codecs_stay_as_they_are():
     controller = Fit()
     for state in (controller.init(3), seen(controller, clients=3, norm=NAN)):
         assert controller.choose(state, [0, 2], CODEC) == {0: Choice(), 2: Choice()}
-        assert controller.broadcast(state) is None
+        assert controller.broadcast(state, ELEMENTS) is None
         assert controller.probe(state, [0], CODEC) == {}
 
 
@@ -215,7 +215,7 @@ def test_no_reply_makes_a_choice_that_cannot_be_used(rounds):
         for choice in controller.choose(state, range(5), CODEC).values():
             assert choice.budget_bytes is None or 1 <= choice.budget_bytes <= 3 * 10**12
             assert choice.codec is None or 0 <= choice.codec.levels <= MAX_LEVELS
-        sent = controller.broadcast(state)
+        sent = controller.broadcast(state, ELEMENTS)
         assert sent is None or 0 <= sent <= 3 * 10**9
     for _ in range(40):
         state = controller.observe(state, facts(receipt(i) for i in range(5)))
@@ -236,7 +236,7 @@ def test_states_survive_json_exactly():
         again = controller.from_json(json.loads(text))
         assert json.dumps(again.to_json()) == text
         assert controller.choose(again, range(6), CODEC) == controller.choose(state, range(6), CODEC)
-        assert controller.broadcast(again) == controller.broadcast(state)
+        assert controller.broadcast(again, ELEMENTS) == controller.broadcast(state, ELEMENTS)
         assert controller.observe(again, fact).to_json() == controller.observe(state, fact).to_json()
 
 
@@ -255,7 +255,9 @@ def downloads(pace, **changes):
 
 def test_the_broadcast_shrinks_with_slow_downlinks_within_a_step():
     controller = Fit()
-    sizes = [controller.broadcast(seen(controller, *downloads(pace))) for pace in (1e-9, 1e-6, 1e-5, 1e-4, 1e-2)]
+    sizes = [
+        controller.broadcast(seen(controller, *downloads(pace)), ELEMENTS) for pace in (1e-9, 1e-6, 1e-5, 1e-4, 1e-2)
+    ]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == pytest.approx(100_000 * controller.step, rel=1e-3)
     assert sizes[-1] == pytest.approx(100_000 / controller.step, rel=1e-3)
@@ -265,9 +267,9 @@ def test_the_broadcast_shrinks_with_slow_downlinks_within_a_step():
 def test_the_broadcast_on_the_link_may_be_larger_than_its_bytes_here():
     """Payloads that stand for a larger model: what counts is the seconds that this payload took."""
     controller = Fit()
-    plain = controller.broadcast(seen(controller, *downloads(1e-5)))
+    plain = controller.broadcast(seen(controller, *downloads(1e-5)), ELEMENTS)
     scaled = downloads(1e-5, download_bytes=20_000_000)
-    assert controller.broadcast(seen(controller, *scaled)) == pytest.approx(plain, rel=1e-6)
+    assert controller.broadcast(seen(controller, *scaled), ELEMENTS) == pytest.approx(plain, rel=1e-6)
 
 
 def test_one_slow_download_does_not_size_the_broadcast():
@@ -275,7 +277,54 @@ def test_one_slow_download_does_not_size_the_broadcast():
     honest = downloads(1e-5)
     liar = replace(honest[-1], download_seconds=100 * honest[-1].download_seconds)
     lied = seen(controller, *honest[:-1], liar)
-    assert controller.broadcast(lied) == controller.broadcast(seen(controller, *honest[:-1], clients=10))
+    without = seen(controller, *honest[:-1], clients=10)
+    assert controller.broadcast(lied, ELEMENTS) == controller.broadcast(without, ELEMENTS)
+
+
+def first_round(rate, counted=1.0):
+    """Ten clients that sent 0.3 bits a parameter as the largest entries, whose bytes count `counted` times."""
+    nbytes = int(0.3 * ELEMENTS / 8 * counted)
+    one = {"levels": 0, "upload_bytes": nbytes, "error_energy": 0.4, "energy": 1.0, "download_bytes": 0}
+    return [receipt(i, upload_seconds=nbytes / rate, download_seconds=0.0, **one) for i in range(10)]
+
+
+def test_the_first_broadcast_is_sized_by_the_first_uploads():
+    controller = Fit(first_bits=0.3, first_step=30.0, delay_cost=0.03, broadcast_cost=0.3)
+
+    def sent(rate, counted=1.0):
+        return controller.broadcast(seen(controller, *first_round(rate, counted), broadcast=Broadcast()), ELEMENTS)
+
+    sizes = [sent(rate) for rate in (1e2, 1e4, 1e5, 1e6, 1e8)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 0.1 * ELEMENTS / 8
+    assert sizes[-1] > 2.0 * ELEMENTS / 8
+    assert sent(1e6, counted=100.0) == pytest.approx(sent(1e4), rel=0.01)  # a stand-in: its bytes take that much longer
+
+
+def test_a_link_that_strays_gets_a_smaller_budget_than_a_steady_one_of_the_same_rate():
+    controller = Fit()
+
+    def rounds(rates):
+        state = controller.init(2)
+        for rate in rates:
+            state = controller.observe(state, facts([receipt(0, 15.0, 1e5), receipt(1, 15.0, rate)]))
+        return state
+
+    steady, straying = rounds([1e5] * 8), rounds([1e5, 2e5, 5e4, 2e5, 5e4, 2e5, 5e4, 1e5])
+    assert steady.spread.tolist() == [0.0, 0.0]
+    assert 0.2 < straying.spread[1] < 1.0
+    usual, few = budgets(controller, straying, [0, 1]) / straying.rate  # in seconds of their own rates
+    assert few < 0.8 * usual
+
+
+def test_epochs_reach_the_useful_number_at_once():
+    """With 100 s of fixed cost and epochs of a second, many epochs pay; the next round has them."""
+    controller = Fit(max_epochs=10)
+    state = seen(controller, *(receipt(i, 1.0) for i in range(4)), server_seconds=100.0)
+    assert state.epochs == 10
+    assert Fit().observe(Fit().init(4), facts([receipt(i, 1.0) for i in range(4)], server_seconds=100.0)).epochs == 5
+    careful = seen(Fit(max_epochs=10, epoch_cost=1.0), *(receipt(i, 1.0) for i in range(4)), server_seconds=100.0)
+    assert careful.epochs == 1
 
 
 def closed_loop(rounds, lie=lambda receipt: receipt, norm=lambda k: 1.0, clients=20, busy=None):

@@ -43,7 +43,7 @@ def test_adaquantfl(losses, levels):
     state = after(controller, losses)
     assert controller.choose(state, [3], QSGD())[3].codec.levels == levels
     assert controller.probe(state, [3], QSGD()) == {}
-    assert controller.broadcast(state) is None
+    assert controller.broadcast(state, 10) is None
 
 
 @pytest.mark.parametrize(

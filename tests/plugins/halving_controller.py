@@ -36,7 +36,7 @@ class Halving:
     def probe(self, state: Round, cohort: Sequence[int], codec: Any) -> dict[int, Any]:
         return {}
 
-    def broadcast(self, state: Round) -> int | None:
+    def broadcast(self, state: Round, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> Round:

@@ -10,6 +10,7 @@ import pytest
 from test_feedback import Noisy
 
 from adagq.codecs import Float32
+from adagq.control import AdaComm
 from adagq.core.errors import DivergedError
 from adagq.core.vectors import Layout
 from adagq.methods.table import METHODS, Method, method_of
@@ -21,11 +22,21 @@ from toy import ToySpec
 
 SPEC = ToySpec()
 # A tenth of 40 entries is not much, and a basis that turns every round leaves most of a made-up matrix for later.
-FEW_ENTRIES = {"topk": 0.4, "topk-plain": 0.4, "cocktail": 0.25, "han": 0.25, "stc": 0.4, "tcs": 0.4, "powersgd": 0.5}
+FEW_ENTRIES = {
+    "topk": 0.4,
+    "topk-plain": 0.4,
+    "topk-tuned": 0.4,
+    "cocktail": 0.25,
+    "han": 0.25,
+    "stc": 0.4,
+    "tcs": 0.4,
+    "powersgd": 0.5,
+}
 FEW_ENTRIES |= {"signsgd-vote": 0.6}  # steps of one size stop short of the target
 TOY_KNOBS = {
     "dgc": {"fraction": 0.25}, "stc": {"fraction": 0.25}, "tcs": {"shared": 0.25, "own": 0.1},
     "signsgd-vote": {"rate": 0.1, "momentum": 0.0}, "fedfq": {"bits": 2.0}, "powersgd": {"rank": 1},
+    "wangni": {"fraction": 0.1},
 }  # fmt: skip
 
 
@@ -56,7 +67,9 @@ def toy_method(name: str) -> Method:
     """Return a row for a model of 40 entries, of which a hundredth is none."""
     method = method_of(name)
     uplink = replace(method.uplink, **TOY_KNOBS.get(name, {}))
-    return replace(method, uplink=uplink, downlink=uplink if name == "stc" else method.downlink)
+    # Twenty epochs reach all that there is to learn here in the first round.
+    controller = AdaComm(epochs=10) if name == "adacomm" else method.controller
+    return replace(method, uplink=uplink, controller=controller, downlink=uplink if name == "stc" else method.downlink)
 
 
 @pytest.mark.parametrize("name", METHODS)

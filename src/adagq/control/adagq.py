@@ -135,7 +135,7 @@ class AdaGQ:
         pairs = zip(cohort, levels, probes, strict=True)
         return {client: (at_levels(codec, s), at_levels(codec, p)) for client, s, p in pairs}
 
-    def broadcast(self, state: AdaGQState) -> int | None:
+    def broadcast(self, state: AdaGQState, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> AdaGQState:

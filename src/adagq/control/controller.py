@@ -53,7 +53,7 @@ class Controller(Protocol[StateT]):
         """Return the two codecs that each client re-quantizes the next aggregate with; nothing for who need not."""
         ...
 
-    def broadcast(self, state: StateT) -> int | None:
+    def broadcast(self, state: StateT, elements: int) -> int | None:
         """Return how many bytes the aggregate's payload may take; None leaves its codec as it is."""
         ...
 

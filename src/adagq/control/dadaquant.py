@@ -87,7 +87,7 @@ class DAdaQuant:
     def probe(self, state: DAdaQuantState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
         return {}
 
-    def broadcast(self, state: DAdaQuantState) -> int | None:
+    def broadcast(self, state: DAdaQuantState, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> DAdaQuantState:

@@ -13,8 +13,9 @@ size and error, both known exactly: NMSE(b) = 1 / (4^b - 1), the form of the unb
 bytes. The broadcast is sized by the same rule: its bytes cost every client's download, its error is noise for all.
 
 Where links are so slow that even few bits outlast the computing, clients had better compute more before they talk: the
-number of local epochs E goes up or down by one a round where J(tau, E) (1 + epoch_cost (E - 1)) / E is smaller by a few
-per cent. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it as far as 3.3 single ones.
+number of local epochs is the E whose J(tau, E) (1 + epoch_cost (E - 1)) / E is smallest, if that is a few per cent
+less than with the present number. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it as far as 3.3
+single ones. A server optimizer with momentum goes that far by itself: with `auto` it is 0.4 (docs/simulation.md).
 
 A sparse payload (one without levels, `codecs.fading`) is late rather than noisy: what it leaves behind comes with the
 next ones. Where `delay_cost` is set, such clients add delay_cost sum_i p_i D_i / (1 - D_i) to 1 + kappa NSR, D being
@@ -22,6 +23,8 @@ the share of the energy that is left behind: D / (1 - D) rounds is how late it a
 
 The first payload is a probe: nothing is known of the links. `first_bits` a parameter make it the same on every model,
 where a number of levels is fewer bits the larger a tensor is; from it `first_step` leads to the useful size at once.
+
+A link that strays from round to round (`spread`) is planned for at a rate that it usually has at least.
 
 No single client steers the others: what is known of it, and how far it is believed, is `fit_state`'s. One that needs
 several times as long as nine in ten does not hold up tau: the round lasts as long as that client takes and nobody
@@ -37,13 +40,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adagq.control.controller import Pair, at_levels
-from adagq.control.fit_state import LOUD, FitState, FloatArray, filled, from_json, late_at, learn, nmse_at, unknown
+from adagq.control.fit_state import (
+    LOUD,
+    SPARSE_GAIN,
+    FitState,
+    FloatArray,
+    filled,
+    from_json,
+    late_at,
+    learn,
+    nmse_at,
+    unknown,
+)
 from adagq.control.registry import CONTROLLERS
 from adagq.core.codec import MAX_LEVELS, Averaged, Codec
 from adagq.core.errors import ConfigError
 from adagq.core.messages import Choice, Facts
 
 GRID = 96
+MOST_FIRST_BITS = 4.0  # a parameter, of the first broadcast
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 
 
@@ -91,18 +106,17 @@ class Fit:
     def _steered(self, state: FitState, known: NDArray[np.int64]) -> FitState:
         """Return the state with the epochs and the finishing time of the next round."""
         state = replace(state, reach=self.step if math.isfinite(state.tau) else self.first_step or self.step)
-        best, least = state, math.inf
-        for change in (0, -1, 1):
-            epochs = state.epochs + change
-            if not 1 <= epochs <= self.max_epochs:
-                continue
-            busy = np.maximum(state.busy_seconds + (epochs - state.epochs) * state.epoch_seconds, 0.0)
-            tried = replace(state, busy_seconds=busy, epochs=epochs)
-            tau, cost = self._best_tau(tried, known)
-            cost *= (1.0 + self.epoch_cost * (epochs - 1)) / epochs
-            if cost < least * (WORTH if least < math.inf else 1.0):
-                best, least = replace(tried, tau=tau), cost
-        return best
+        tried = [self._with_epochs(state, known, epochs) for epochs in range(1, self.max_epochs + 1)]
+        present = tried[min(int(state.epochs), self.max_epochs) - 1]
+        best = min(tried, key=lambda one: one[1])
+        return best[0] if best[1] < WORTH * present[1] else present[0]
+
+    def _with_epochs(self, state: FitState, known: NDArray[np.int64], epochs: int) -> tuple[FitState, float]:
+        """Return the state for a round of so many local epochs, and its seconds per unit of progress."""
+        busy = np.maximum(state.busy_seconds + (epochs - state.epochs) * state.epoch_seconds, 0.0)
+        tried = replace(state, busy_seconds=busy, epochs=float(epochs))
+        tau, cost = self._best_tau(tried, known)
+        return replace(tried, tau=tau), cost * (1.0 + self.epoch_cost * (epochs - 1)) / epochs
 
     def choose(self, state: FitState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
         if not math.isfinite(state.tau):
@@ -118,18 +132,37 @@ class Fit:
     def probe(self, state: FitState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
         return {}
 
-    def broadcast(self, state: FitState) -> int | None:
+    def broadcast(self, state: FitState, elements: int) -> int | None:
         """Return the bytes of the aggregate's payload, the same for all: minimise seconds + T cost D / (1 - D).
 
-        D is the share of the energy that stays behind as residual: D / (1 - D) rounds is how late it arrives.
+        D is the share of the energy that stays behind as residual: D / (1 - D) rounds is how late it arrives. The first
+        broadcast is sized by the first uploads: what their bits lost, and downlinks as fast as the median uplink.
         """
-        if not math.isfinite(state.broadcast_nmse * state.broadcast_bytes * state.tau):
+        if not math.isfinite(state.tau):
             return None
-        factors = np.geomspace(1 / state.reach, state.reach, GRID)
-        lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** factors  # 4^-b, b proportional to the bytes
-        seconds = state.broadcast_bytes * factors * state.download_seconds_per_byte
-        cost = seconds + (state.tau + state.server_seconds) * self.broadcast_cost * lost / (1.0 - lost)
-        return int(state.broadcast_bytes * factors[np.argmin(cost)])
+        if math.isfinite(state.broadcast_nmse * state.broadcast_bytes):
+            sizes = state.broadcast_bytes * np.geomspace(1 / state.reach, state.reach, GRID)
+            lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** (sizes / state.broadcast_bytes)  # 4^-b, b by bytes
+            pace = state.download_seconds_per_byte
+        elif self.first_bits > 0.0:
+            bits = np.geomspace(self.first_bits / 30.0, MOST_FIRST_BITS, GRID)
+            sizes, lost = bits * elements / 8.0, self._lost_at(state, bits)
+            pace = self._assumed_pace(state, elements)
+        else:
+            return None
+        cost = sizes * pace + (state.tau + state.server_seconds) * self.broadcast_cost * lost / (1.0 - lost)
+        return int(sizes[np.argmin(cost)])
+
+    def _lost_at(self, state: FitState, bits: FloatArray) -> FloatArray:
+        """Return what so many bits a parameter leave behind of a step, from what `first_bits` left of the updates."""
+        sparse = float(np.nanmedian(np.clip(state.nmse, 1e-9, 0.98))) ** ((bits / self.first_bits) ** SPARSE_GAIN)
+        lost: FloatArray = np.minimum(4.0**-bits, sparse)
+        return lost
+
+    def _assumed_pace(self, state: FitState, elements: int) -> float:
+        """Return the seconds per byte of a download, while none was seen; a stand-in's bytes count several times."""
+        counted = float(np.nanmedian(state.nbytes)) / (self.first_bits * elements / 8.0)
+        return counted / float(np.nanmedian(state.rate))
 
     def from_json(self, data: Mapping[str, Any]) -> FitState:
         return from_json(data)
@@ -153,7 +186,7 @@ class Fit:
             nsr = (noisy @ noise + state.noise_energy) / max(signal, 1e-300)
             late = np.where(sparse, share, 0.0) @ late_at(columns["nmse"], columns["nbytes"], sizes)
             # Later than tau where `step` binds; the ninth decile, so that no single client's account stretches it.
-            arrivals = busy[:, None] + sizes / columns["rate"][:, None]
+            arrivals = busy[:, None] + sizes / careful_rate(columns)[:, None]
             finish = np.quantile(arrivals, 0.9, axis=0, method="higher")
             cost = (finish + state.server_seconds) * (1.0 + self.noise_cost * nsr + self.delay_cost * late)
         least = int(np.argmin(cost))
@@ -163,4 +196,10 @@ class Fit:
         """Return bytes [client, tau] that arrive in time, at most a factor `reach` from the last upload's."""
         spare = np.maximum(taus[None] - columns["busy_seconds"][:, None], 0.0)
         last = columns["nbytes"][:, None]
-        return np.clip(spare * columns["rate"][:, None], last / reach, last * reach)
+        return np.clip(spare * careful_rate(columns)[:, None], last / reach, last * reach)
+
+
+def careful_rate(columns: Mapping[str, FloatArray]) -> FloatArray:
+    """Return the uplinks' rates with a margin for those that stray: what a link is usually at least."""
+    rates: FloatArray = columns["rate"] * np.exp(-columns["spread"])
+    return rates

@@ -18,10 +18,11 @@ from adagq.control.controller import plausible_seconds, usable_norm
 from adagq.core.messages import Broadcast, Facts, Receipt
 
 FloatArray = NDArray[np.float64]
-COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels", "epoch_seconds")
+COLUMNS = ("busy_seconds", "rate", "nbytes", "nmse", "energy", "examples", "levels", "epoch_seconds", "spread")
 SMOOTHING = 0.3  # of compute times and rates: the weight of the newest
 OUTLIER = 3.0  # times the ninth decile of the seconds: such a client is left out of the finishing time
 LOUD = 10.0  # times the median of the energies: what one client counts at most
+STEADY = 1e-3  # a rate that strays by less is the same: rounding, not the link
 SPARSE_GAIN = 0.65  # log D of sparse payloads grows with this power of their bytes (measured on digits: 0.60 to 0.74)
 CREDIBLE = 3.0  # times the median of the bits (as the error tells) per byte (as was sent), up and down
 
@@ -38,6 +39,7 @@ class FitState:
     examples: FloatArray
     levels: FloatArray  # of the last upload: where the client begins to look for those that fill its budget
     epoch_seconds: FloatArray  # compute seconds of one local epoch
+    spread: FloatArray  # mean of |log(rate / expected rate)|: how far the uplink's rate strays from round to round
     server_seconds: float = 0.0
     signal: float = math.nan  # ||g||^2 without the quantizers' noise
     download_seconds_per_byte: float = math.nan  # of the slowest client
@@ -71,7 +73,8 @@ def from_json(data: Mapping[str, Any]) -> FitState:
     met = data.get("met", range(len(data["rate"])))
     state = unknown(data.get("clients", len(met)))
     for name in COLUMNS:
-        getattr(state, name)[list(met)] = [_number(v) for v in data[name]]
+        if name in data:  # a checkpoint may be older than a column
+            getattr(state, name)[list(met)] = [_number(v) for v in data[name]]
     rest: dict[str, Any] = {
         name: _number(data[name]) for name in FitState.__slots__ if name not in COLUMNS and name in data
     }
@@ -151,6 +154,7 @@ def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
             "rate": r.upload_bytes / max(r.upload_seconds, 1e-9),
             "epoch_seconds": r.compute_seconds / state.epochs,
         }
+        new["spread"][r.client] = _strayed(new["spread"][r.client], seen["rate"], new["rate"][r.client])
         for name, value in seen.items():
             old = new[name][r.client]
             new[name][r.client] = value if math.isnan(old) else (1 - SMOOTHING) * old + SMOOTHING * value
@@ -160,6 +164,15 @@ def _recorded(state: FitState, receipts: Sequence[Receipt]) -> FitState:
         new["examples"][r.client] = r.examples
         new["levels"][r.client] = r.levels
     return replace(state, **new)
+
+
+def _strayed(spread: float, rate: float, expected: float) -> float:
+    """Return the mean distance of a rate from what was expected, after one more; 0 at first."""
+    if math.isnan(expected):
+        return 0.0
+    distance = abs(math.log(rate / expected))
+    known = 0.0 if math.isnan(spread) else spread
+    return (1 - SMOOTHING) * known + SMOOTHING * (distance if distance > STEADY else 0.0)
 
 
 def _signal(energy: float, receipts: Sequence[Receipt], noise_energy: float = 0.0) -> float:

@@ -51,7 +51,7 @@ class Fixed:
     def probe(self, state: FixedState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
         return {}
 
-    def broadcast(self, state: FixedState) -> int | None:
+    def broadcast(self, state: FixedState, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> FixedState:

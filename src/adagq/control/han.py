@@ -117,7 +117,7 @@ class Han:
         pair = _with_fraction(codec, state.fraction), _with_fraction(codec, state.probed)
         return dict.fromkeys(cohort, pair)
 
-    def broadcast(self, state: HanState) -> int | None:
+    def broadcast(self, state: HanState, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> HanState:

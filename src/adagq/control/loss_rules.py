@@ -61,7 +61,7 @@ class LossRule:
     def probe(self, state: LossState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
         return {}
 
-    def broadcast(self, state: LossState) -> int | None:
+    def broadcast(self, state: LossState, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> LossState:

@@ -76,7 +76,7 @@ class NormOnly:
     def probe(self, state: NormOnlyState, cohort: Sequence[int], codec: Codec) -> dict[int, Pair]:
         return {}
 
-    def broadcast(self, state: NormOnlyState) -> int | None:
+    def broadcast(self, state: NormOnlyState, elements: int) -> int | None:
         return None
 
     def from_json(self, data: Mapping[str, Any]) -> NormOnlyState:

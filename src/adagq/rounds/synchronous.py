@@ -140,11 +140,13 @@ def _move(state: State, attempt: Attempt, outcome: Outcome, control: Any) -> Non
     state.pace = state.pace.after(
         attempt.syncs, attempt.tasks, outcome.learnt, attempt.report_seconds, attempt.decided_seconds
     )
+    # With two exchanges the next round's reports are observed with these receipts; the broadcast cannot wait for them.
+    learnt = controller.observe(state.control, attempt.facts(outcome.reports))
     if attempt.schedule.exchanges == 1:
-        state.control = controller.observe(state.control, attempt.facts(outcome.reports))
+        state.control = learnt
     step = state.model.step(mean, outcome.settlement.receipts)
     layout = state.model.layout
-    sent = state.broadcaster.encode(step, attempt.round, layout, controller.broadcast(state.control))
+    sent = state.broadcaster.encode(step, attempt.round, layout, controller.broadcast(learnt, layout.elements))
     state.model.move(sent, buffers)
 
 
