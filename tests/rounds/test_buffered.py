@@ -16,6 +16,7 @@ from adagq.rounds import LOOPS, Buffered, RoundResult, Schedule, State
 from adagq.server.intake import Intake
 from adagq.simulation import fleet as fleets
 from adagq.simulation.backend import Simulated
+from adagq.simulation.fleet.failures import Reliability
 from adagq.simulation.processes import open_pool
 from toy import ToySpec
 
@@ -158,15 +159,16 @@ def test_a_run_can_be_left_while_clients_train(name: str, failing: bool) -> None
     whole = steps(method, 12, fleet=fleet)
     with open_pool(1) as pool:
         running = backend(pool, method, fleet=fleet)
-        state = list(islice(LOOPS[method.loop](method, running, SCHEDULE, None), 6))[-1].state
+        left = 4  # in the step before the sixth `fedsa` waits for a client that is lost, and all others come to rest
+        state = list(islice(LOOPS[method.loop](method, running, SCHEDULE, None), left))[-1].state
         saved = {key: array.copy() for key, array in running.checkpoint().items()}
         assert running.under_way()
         again = backend(pool, method, fleet=fleet)
         again.restore(saved)
         assert again.under_way() == running.under_way()
-        rest = list(islice(LOOPS[method.loop](method, again, SCHEDULE, taken_up(state, method)), 6))
-    assert [one.row for one in rest] == [one.row for one in whole[6:]]
-    assert [one.ledger for one in rest] == [one.ledger for one in whole[6:]]
+        rest = list(islice(LOOPS[method.loop](method, again, SCHEDULE, taken_up(state, method)), 12 - left))
+    assert [one.row for one in rest] == [one.row for one in whole[left:]]
+    assert [one.ledger for one in rest] == [one.ledger for one in whole[left:]]
 
 
 def test_clients_that_the_backend_does_not_wait_for_are_posted_anew() -> None:
@@ -198,6 +200,36 @@ def test_a_lost_client_holds_nobody_up_and_comes_back() -> None:
     lost = [line for one in closed for line in one.incidents]
     assert {line["client"] for line in lost} == {5}
     assert any(line["client"] == 5 for one in closed for line in one.ledger)
+
+
+def fail(patch: pytest.MonkeyPatch, rounds: set[int]) -> None:
+    """Let the clients that have a drop rate fail if they are posted in these rounds, and in no others."""
+    patch.setattr(
+        Reliability, "fails", lambda self, round, attempt=0: "training" if self.drop_rate and round in rounds else None
+    )
+
+
+@pytest.mark.parametrize("name", ["fedbuff", "fedasync", "fedsa"])
+def test_a_client_lost_on_its_first_trip_is_posted_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No trip is known when it is posted, and the others' steps go on before it could have answered."""
+    fail(monkeypatch, {1})
+    slow = fleets.ClientConfig(epoch_seconds=60.0, drop_rate=0.5)
+    closed = steps(name, 200, fleet=fleets.FleetConfig(client=(fleets.ClientConfig(count=5), slow)))
+    kinds = [line["kind"] for one in closed for line in one.incidents]
+    assert kinds[0] == "lost"
+    assert len(kinds) <= 4  # late until its deadline has grown to its own pace
+    assert any(line["client"] == 5 for one in closed for line in one.ledger)
+
+
+def test_a_lost_client_is_given_up_after_its_own_usual_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after that of a client ten times slower, which is never called late."""
+    fail(monkeypatch, set(range(60, 65)))
+    lossy, slow = fleets.ClientConfig(drop_rate=0.5), fleets.ClientConfig(epoch_seconds=155.0)
+    closed = steps("fedasync", 120, fleet=fleets.FleetConfig(client=(fleets.ClientConfig(count=4), lossy, slow)))
+    assert {line["client"] for one in closed for line in one.incidents} == {4}
+    assert {line["client"] for one in closed for line in one.ledger} == set(range(6))
+    away = np.diff([one.row["seconds"] for one in closed for line in one.ledger if line["client"] == 4])
+    assert max(away) < 3 * np.median(away)
 
 
 def test_deadlines_free_the_place_of_a_client_that_is_late() -> None:

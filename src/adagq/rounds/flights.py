@@ -1,15 +1,21 @@
 """Who is under way in a loop without a barrier: what each client was posted, until when, and what came of it.
 
 A client has at most one task under way, and at most one update in a step: it is posted again once the model has moved.
-Nobody waits for a client that is slow or lost, so the deadline only frees its place: a factor times what the slowest
-client needed lately, and longer for a download larger than any of those. All of it is plain JSON in `State.loop`, so a
-run can be left while clients train; a client that the backend no longer waits for is posted anew.
+Nobody waits for a client that is slow or lost, so the deadline only frees its place. It is a factor times what the
+client itself needed lately (at least what most need), longer for a download larger than any of those:
+
+    first trip of a client                  OUTLIER times what most needed, once that is known
+    k deadlines missed in a row             min(2^k, OUTLIER) times its own trip, or the slowest's while it has none
+
+So a lost client is asked again soon, and one that became slower is not late for ever. All of it is plain JSON in
+`State.loop`, so a run can be left while clients train; a client that the backend no longer waits for is posted anew.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from typing import Any
+from statistics import median
+from typing import Any, Final
 
 from adagq.client.tasks import task_from_plain, task_to_plain
 from adagq.core.messages import Arrival, Receipt, Settlement, Sync, Task, Update
@@ -19,7 +25,10 @@ from adagq.rounds.attempt import Attempt
 from adagq.rounds.backend import Backend
 from adagq.rounds.schedule import Schedule
 from adagq.rounds.state import State
+from adagq.server.deadlines import OUTLIER
 from adagq.server.validation import Validator
+
+FORGETTING: Final = 0.8  # a trip: how fast a client's longest one fades
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Flight:
     task: Task
     sync_bytes: int
     posted: float
-    until: float
+    until: float  # inf: as long as `Flights` knows of no trip to derive it from
     validator: Validator
 
     def to_json(self) -> dict[str, Any]:
@@ -54,8 +63,9 @@ class Flights:
     state: State
     arrivals: int = 0  # updates that counted since the run began
     flying: dict[int, Flight] = field(default_factory=dict)
-    seconds: dict[int, float] = field(default_factory=dict)  # client -> what its last trip took
-    sync_bytes: dict[int, int] = field(default_factory=dict)  # client -> what it downloaded then
+    seconds: dict[int, float] = field(default_factory=dict)  # client -> its longest trip lately
+    sync_bytes: dict[int, int] = field(default_factory=dict)  # client -> what it downloaded last
+    missed: dict[int, int] = field(default_factory=dict)  # client -> deadlines that it missed since
 
     @classmethod
     def of(cls, method: Method, backend: Backend, schedule: Schedule, state: State) -> "Flights":
@@ -64,6 +74,7 @@ class Flights:
         flights = cls(method, backend, schedule, state, saved.get("arrivals", 0))
         flights.seconds = {int(client): seconds for client, seconds in saved.get("seconds", {}).items()}
         flights.sync_bytes = {int(client): nbytes for client, nbytes in saved.get("sync_bytes", {}).items()}
+        flights.missed = {int(client): count for client, count in saved.get("missed", {}).items()}
         waiting = backend.under_way()
         for client, plain in saved.get("flights", {}).items():
             if int(client) in waiting:
@@ -75,6 +86,7 @@ class Flights:
             "arrivals": self.arrivals,
             "seconds": {str(client): seconds for client, seconds in self.seconds.items()},
             "sync_bytes": {str(client): nbytes for client, nbytes in self.sync_bytes.items()},
+            "missed": {str(client): count for client, count in self.missed.items()},
             "flights": {str(client): flight.to_json() for client, flight in self.flying.items()},
         }
 
@@ -100,7 +112,7 @@ class Flights:
 
     def receive(self, step: Attempt) -> tuple[Flight, Update] | None:
         """Wait for the next arrival; return an update that may be decoded, and note everything else."""
-        arrival = self.backend.receive(min(flight.until for flight in self.flying.values()))
+        arrival = self.backend.receive(min(self._until(flight) for flight in self.flying.values()))
         if arrival is None:
             self._abandon(step)
             return None
@@ -133,8 +145,10 @@ class Flights:
             booked += counted
             learnt += trusted
             for one in trusted:
-                self.seconds[one.client] = max(one.busy_seconds, _finite(one.arrival_seconds))
+                took = max(one.busy_seconds, _finite(one.arrival_seconds))
+                self.seconds[one.client] = max(took, FORGETTING * self.seconds.get(one.client, 0.0))
                 self.sync_bytes[one.client] = flight.sync_bytes
+                self.missed.pop(one.client, None)
         self.arrivals += len(booked)
         return replace(settlement, receipts=tuple(booked)), tuple(learnt)
 
@@ -142,20 +156,32 @@ class Flights:
         now = self.backend.now
         validator = Validator(sync.round, self.backend.layout)
         validator.posted(sync, task)
-        flight = Flight(sync, task, sync.nbytes, now, now + self._patience(sync), validator)
+        flight = Flight(sync, task, sync.nbytes, now, now + self._patience(sync.client, sync.nbytes), validator)
         self.flying[sync.client] = flight
         self.backend.post(sync.client, sync, task, flight.until)
 
-    def _patience(self, sync: Sync) -> float:
+    def _until(self, flight: Flight) -> float:
+        """Return a flight's deadline; that of a client posted when no trip was known follows once one is."""
+        if isfinite(flight.until):
+            return flight.until
+        return flight.posted + self._patience(flight.sync.client, flight.sync_bytes)
+
+    def _patience(self, client: int, sync_bytes: int) -> float:
         if self.schedule.deadline_seconds is not None:
             return self.schedule.deadline_seconds
-        if not self.seconds:
-            return self.schedule.first_deadline_seconds
         usual_bytes = max(self.sync_bytes.values(), default=0)
-        if sync.nbytes > usual_bytes == 0:
+        if not self.seconds or sync_bytes > usual_bytes == 0:
             return self.schedule.first_deadline_seconds
-        longer = max(sync.nbytes / usual_bytes, 1.0) if usual_bytes else 1.0
-        return self.schedule.deadline_factor * longer * max(self.seconds.values())
+        longer = max(sync_bytes / usual_bytes, 1.0) if usual_bytes else 1.0
+        return self.schedule.deadline_factor * longer * self._expected(client)
+
+    def _expected(self, client: int) -> float:
+        """Return the seconds of a trip that a client is given before the deadline's factor."""
+        most, missed = median(self.seconds.values()), self.missed.get(client, 0)
+        if client not in self.seconds and not missed:
+            return max(OUTLIER * most, *self.seconds.values())
+        own = self.seconds.get(client) or max(self.seconds.values())
+        return float(min(2.0**missed, OUTLIER) * max(own, most))
 
     def _checked(self, flight: Flight, arrival: Arrival) -> Update | None:
         """Return the update as it may be decoded; None if there is none, and the flight's validator notes why."""
@@ -175,9 +201,10 @@ class Flights:
     def _abandon(self, step: Attempt) -> None:
         """Give up the clients whose time is over; all of them if nobody is left to answer."""
         now = self.backend.now
-        over = [client for client, flight in self.flying.items() if flight.until <= now] or list(self.flying)
+        over = [client for client, flight in self.flying.items() if self._until(flight) <= now] or list(self.flying)
         for client in sorted(over):
             del self.flying[client]
+            self.missed[client] = self.missed.get(client, 0) + 1
             step.gone.add(client)
             incident = self.backend.abandon(client, step.round)
             step.validator.note(client, incident.kind, incident.reason)
