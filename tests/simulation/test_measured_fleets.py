@@ -1,5 +1,10 @@
 """Fleets from measured links, traces in Mbit/s, and rates that cannot be meant."""
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from adagq.core.errors import ConfigError
@@ -85,3 +90,15 @@ def test_a_model_that_takes_days_is_named():
     assert said.startswith("client 1 needs 41.4 days to receive the model once")
     assert "typing error" in said
     assert slow_link(build(config, seed=0).with_free_links(), 44.7e6) == ""
+
+
+def test_the_generated_lte_fleet_is_what_its_script_makes(tmp_path):
+    """`examples/traces`: the committed files come from the script beside them, and a fleet can be built of them."""
+    folder = Path(__file__).parents[2] / "examples/traces"
+    copy = Path(shutil.copy(folder / "make.py", tmp_path))
+    subprocess.run([sys.executable, copy], check=True)
+    for path in [*sorted(folder.glob("*.csv")), folder / "lte.toml"]:
+        assert (tmp_path / path.name).read_text("utf-8") == path.read_text("utf-8")
+    fleet = build(load_fleet(folder / "lte.toml"), seed=0)
+    assert len(fleet) == 20
+    assert len({fleet.clients[0].uplink.seconds(1e6, start) for start in (0.0, 100.0, 200.0)}) == 3

@@ -21,18 +21,19 @@ from adagq.client.learner import Population, sizes_of
 from adagq.client.replica import Replica
 from adagq.codecs import Float32
 from adagq.core.codec import Arrays
-from adagq.core.messages import Arrival, Incident, Receipt, Report, Settlement, Sync, Task, Update
+from adagq.core.messages import Arrival, Incident, Report, Settlement, Sync, Task, Update
 from adagq.core.vectors import FloatVector, Layout
 from adagq.methods.table import Method
+from adagq.simulation.accounts import Accounts
 from adagq.simulation.clock import Scale, Timer, Visit
 from adagq.simulation.events import Event, diverged, without_payloads
 from adagq.simulation.fleet import Fleet
 from adagq.simulation.pool import Pool
 from adagq.simulation.replicas import Replicas
+from adagq.simulation.states import States
 from adagq.simulation.under_way import pack, unpack
 
 TEST_CHUNK = 1000  # test samples per job; the same for any number of workers, so that sums are the same
-STATE = "state_"
 
 
 class Simulated:
@@ -63,17 +64,14 @@ class Simulated:
             encodes_uplink=not isinstance(method.uplink, Float32),
         )
         self.now = 0.0
-        self._settled = 0.0  # the second of the last settlement
-        self._exchanges = 0  # since then: messages that a client is sent one after the other
+        self._accounts = Accounts()
         self._first = Replica.first(0, *population.initial(seed))
         self._replicas = Replicas(pool, self._first)
-        self._states: dict[int, Arrays] = {}  # client -> what its codec keeps
+        self._states = States()
         self._round = 0  # the newest that anything was posted in
         self._attempts: dict[int, int] = {}  # client -> attempt, of that round
         self._visits: dict[int, Visit] = {}
         self._events: dict[int, Event] = {}  # client -> what it will do next
-        self._edge_bytes: dict[int, int] = {}
-        self._receipts: dict[int, tuple[float, Receipt]] = {}  # since the last settlement, with their arrivals
 
     @property
     def layout(self) -> Layout:
@@ -92,7 +90,7 @@ class Simulated:
         return frozenset(self._events)
 
     def post(self, client: int, sync: Sync | None, task: Task | None, until: float = inf) -> None:
-        self._exchanges = max(self._exchanges, 1 if sync is not None else 2)
+        self._accounts.exchange(1 if sync is not None else 2)
         if sync is not None:
             self._replicas.follow(sync, self._events)
             if sync.round > self._round:
@@ -124,7 +122,7 @@ class Simulated:
             if event.arrival is None:
                 return Arrival(event.client, self.now, incident=event.incident)
             if event.receipt is not None:
-                self._receipts[event.client] = event.seconds, event.receipt
+                self._accounts.receive(event.client, event.seconds, event.receipt)
             return event.arrival
         if isfinite(until):
             self.now = max(self.now, until)
@@ -154,28 +152,14 @@ class Simulated:
 
     def edges_sent(self, nbytes: Mapping[int, int]) -> None:
         """Note what edge servers send to the server in this round; `settle` counts their seconds."""
-        self._edge_bytes = dict(nbytes)
+        self._accounts.edges_sent(nbytes)
 
     def settle(self) -> Settlement:
-        arrivals = {client: seconds for client, (seconds, _) in self._receipts.items()}
-        if self._edge_bytes:
-            working = self._timer.edge_seconds(arrivals, self._edge_bytes, self.now)
-        else:
-            working = self._timer.server_seconds(list(arrivals.values()), self.now)
-        self._edge_bytes = {}
-        # As on real nodes: the fixed cost of exchanges is nobody's to shorten, and counts as the server's.
-        server_seconds = working + self._exchanges * self.fleet.exchange_seconds
-        self._exchanges = 0
-        last, begun = self.now, self._settled
-        self.now = self._settled = last + server_seconds
-        receipts = tuple(
-            replace(receipt, waiting_seconds=max(last - self._visits[client].posted - receipt.busy_seconds, 0.0))
-            for client, (_, receipt) in sorted(self._receipts.items())
-        )
-        self._receipts.clear()
+        settlement = self._accounts.settle(self._timer, self.now, self._visits)
+        self.now = self._accounts.settled
         # Of clients that are at rest nothing is kept but their codec's state.
         self._visits = {client: self._visits[client] for client in self._events}
-        return Settlement(receipts, self.now - begun, server_seconds)
+        return settlement
 
     def evaluate(self, vector: FloatVector, buffers: FloatVector) -> tuple[float, float]:
         model = self._pool.publish(Replica.first(-1, vector, buffers))
@@ -191,31 +175,25 @@ class Simulated:
     @property
     def state_bytes(self) -> int:
         """Return the bytes of the largest state that a client's codec keeps."""
-        return max((sum(array.nbytes for array in state.values()) for state in self._states.values()), default=0)
+        return self._states.largest_bytes
 
     def checkpoint(self) -> dict[str, NDArray[Any]]:
         """Return what the next round needs: the models that clients hold, the time, and their states."""
         newest = self._replicas.newest
-        states = {
-            f"{STATE}{client}_{name}": array for client, state in self._states.items() for name, array in state.items()
-        }
         return {
             "vector": newest.vector,
             "buffers": newest.buffers,
             "version": np.array(newest.version),
             "seconds": np.array(self.now),
             **pack((self._visits[client], self._replicas.held_by(client)) for client in sorted(self._events)),
-            **states,
+            **self._states.pack(),
         }
 
     def restore(self, saved: Mapping[str, NDArray[Any]]) -> None:
         newest = Replica.first(int(saved["version"]), saved["vector"], saved["buffers"])
         self._replicas = Replicas(self._pool, newest)
-        self.now = self._settled = float(saved["seconds"])
-        for key, array in saved.items():
-            if key.startswith(STATE):
-                client, _, name = key.removeprefix(STATE).partition("_")
-                self._states[int(client)] = {**self._states.get(int(client), {}), name: array}
+        self.now = self._accounts.settled = float(saved["seconds"])
+        self._states.unpack(saved)
         for visit, begun_with in unpack(saved):
             self._replicas.hold(visit.client, begun_with)
             version = begun_with.version
