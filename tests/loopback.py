@@ -16,6 +16,7 @@ from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
+from adagq.flower.envelope import opened, sealed
 from adagq.flower.node import answer
 from toy import ToyPopulation
 
@@ -50,6 +51,7 @@ class LoopbackGrid(Grid):
         message.metadata.__dict__["_message_id"] = name
         node = message.metadata.dst_node_id
         received = message_from_proto(message_to_proto(message))
+        received.content = opened(received.content)
         self.asked.append((node, received.content))
         threading.Thread(target=self._answer, args=(name, node, received), daemon=True).start()
         return name
@@ -62,7 +64,7 @@ class LoopbackGrid(Grid):
         if node in self.spoil:
             content = self.spoil[node](message.content, content)
         if content is not None:
-            reply = Message(content, reply_to=message)
+            reply = Message(sealed(content) if isinstance(content, RecordDict) else content, reply_to=message)
             self._replies[name] = message_from_proto(message_to_proto(reply))
 
     def set_run(self, run: Any) -> None:

@@ -119,6 +119,10 @@ def test_evaluation_leaves_the_rows_as_they_are(method: str, tmp_path: Path) -> 
     assert one == two
     assert [row["accuracy"] for row in rows(outs[0])] == [None] * 3
     assert [row["accuracy"] is not None for row in rows(outs[1])] == [True] * 3  # the nodes', without evaluate_fn
+    assert not any("evaluation_bytes" in row for row in rows(outs[0]))
+    # What was sent for it is counted apart: the broadcast that the next round sends again.
+    sent = [row["evaluation_bytes"] for row in rows(outs[1])]
+    assert sent[:2] == [row["download_bytes"] for row in rows(outs[1])[1:]]
 
 
 def test_settings_reach_learners_that_take_them(grid: LoopbackGrid) -> None:
@@ -183,6 +187,8 @@ def test_a_node_that_lost_its_model_gets_the_whole_one_to_evaluate(grid: Loopbac
     assert list(result.evaluate_metrics_clientapp) == [1, 2]
     asked = [content for node, content in grid.asked if node == 1002 and "adagq.evaluate" in content]
     assert len(asked) == 4  # each round: the step, then the whole model
+    whole = 4 * grid.population.layout.elements
+    assert all(result.train_metrics_clientapp[number]["evaluation-bytes"] > whole for number in (1, 2))
 
 
 def test_nothing_is_aggregated_from_nothing() -> None:

@@ -3,7 +3,7 @@
     from adagq.flower import AdaGQ, Compressed          # strategy.start(grid, arrays, num_rounds=…)
     from adagq.flower import register                   # register(app, "my_app.task:learner")
 
-`AdaGQ()` is `adagq-fit`, `AdaGQ("adagq")` the paper's algorithm, `Compressed("qsgd")` any row of the table of methods.
+`AdaGQ()` is `adagq-auto`, `AdaGQ("adagq")` the paper's algorithm, `Compressed("qsgd")` any row of the table of methods.
 docs/deployment.md shows a Flower app before and after; examples/flower_quickstart is a whole one.
 
     server   strategy.Compressed → rounds → backend.Nodes → transport → Flower's Grid

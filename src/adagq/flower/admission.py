@@ -70,7 +70,8 @@ class Admission:
         begun = warned = time.perf_counter()
         while True:
             connected = self._mailbox.nodes()
-            self._admit(connected)
+            while (reply := self._mailbox.receive(0.0)) is not None:
+                self._admit(reply, connected)
             self._judge_layouts()
             self._greet(connected)
             present = self.members.present(connected)
@@ -86,7 +87,10 @@ class Admission:
             if now - warned > self._wait_seconds:
                 warned = now
                 log(WARNING, "%d of %d nodes are there; waiting", len(present), least)
-            time.sleep(LOOK_SECONDS)
+            if not self._mailbox.waiting:
+                time.sleep(LOOK_SECONDS)
+            elif (reply := self._mailbox.receive(LOOK_SECONDS)) is not None:
+                self._admit(reply, connected)
 
     def _judge_layouts(self) -> None:
         """Refuse nodes whose model is another one, as soon as it is known which one is ours."""
@@ -105,21 +109,21 @@ class Admission:
         for node in set(connected) - known:
             if time.perf_counter() >= self._next_greeting.get(node, 0.0):
                 self._mailbox.send(node, self._greeting(), "hello", GREETING_SECONDS)
+        self._mailbox.flush()
 
-    def _admit(self, connected: list[int]) -> None:
+    def _admit(self, reply: Reply, connected: list[int]) -> None:
         """Let in who has answered."""
-        while (reply := self._mailbox.receive(0.0)) is not None:
-            said = said_by(reply)
-            if not said or "crashed" in said:
-                self._fail(reply.node, str(said.get("crashed", reply.error)))
-                continue
-            member = self.members.admit(reply.node, said, connected)
-            if member is None:
-                name = printable(str(said.get("name")))
-                self._refuse(reply.node, f"another connected node is called {name!r}: give each node a name of its own")
-                continue
-            self._introductions[reply.node] = said
-            self._met(member, reply, "")
+        said = said_by(reply)
+        if not said or "crashed" in said:
+            self._fail(reply.node, str(said.get("crashed", reply.error)))
+            return
+        member = self.members.admit(reply.node, said, connected)
+        if member is None:
+            name = printable(str(said.get("name")))
+            self._refuse(reply.node, f"another connected node is called {name!r}: give each node a name of its own")
+            return
+        self._introductions[reply.node] = said
+        self._met(member, reply, "")
 
     def _fail(self, node: int, reason: str) -> None:
         """Note an introduction that failed: with the app's own traceback, once per node."""

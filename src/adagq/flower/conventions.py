@@ -5,6 +5,7 @@ FedAvg's        fractions and least numbers of nodes, functions that aggregate m
 options         are not: nobody but adagq reads its messages
 """
 
+import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from logging import WARNING
@@ -24,6 +25,7 @@ from adagq.server.privacy import privacy_of
 GIVEN: Final = ("seed", "min_clients", "noise_seed")  # of the schedule: set by the strategy, not by the user's keywords
 EXCHANGE_SECONDS: Final = 1.0  # that Flower takes for an exchange at the least (`adagq bench flower`)
 USUAL: Final = {"weighted_by_key": WEIGHT, "arrayrecord_key": "arrays", "configrecord_key": "config"}
+DEADLINE_FACTOR: Final = 3.0  # polling and process starts alone vary by seconds
 RATE: Final = "lr"
 EPOCHS: Final = "local-epochs"
 
@@ -73,3 +75,42 @@ def checked_schedule(schedule: Mapping[str, Any]) -> dict[str, Any]:
     given["privacy"] = privacy_of(schedule.get("privacy"))
     Schedule(seed=0, **given)  # checks the values now, not when the run starts
     return given
+
+
+def check_fractions(fraction_train: float, fraction_evaluate: float, min_available_nodes: int) -> None:
+    """Refuse shares and numbers of nodes that cannot be."""
+    if not 0 < fraction_train <= 1:
+        raise ConfigError(f"fraction_train = {fraction_train}: must be above 0 and at most 1")
+    if not 0 <= fraction_evaluate <= 1:
+        raise ConfigError(f"fraction_evaluate = {fraction_evaluate}: must be at least 0 and at most 1")
+    if min_available_nodes < 1:
+        raise ConfigError(f"min_available_nodes = {min_available_nodes}: must be at least 1")
+
+
+def scheduled(
+    options: Mapping[str, Any],
+    seed: int,
+    min_available_nodes: int,
+    num_rounds: int,
+    timeout: float,
+    train_config: ConfigRecord | None,
+) -> Schedule:
+    """Return the schedule of a run: the strategy's options, else what Flower's own settings say."""
+    given = dict(options)
+    rate = None if train_config is None else train_config.get(RATE)
+    if isinstance(rate, int | float) and "learning_rate" not in given:
+        given["learning_rate"] = float(rate)
+        given.setdefault("decay", 1.0)
+    given.setdefault("first_deadline_seconds", float(timeout))
+    given.setdefault("deadline_factor", DEADLINE_FACTOR)
+    least = max(min_available_nodes, int(given.get("min_updates", 1)))
+    given["privacy"] = privacy_of(given.get("privacy")).calibrated(num_rounds)
+    given["privacy"].check(given.get("aggregate", "mean"), least)
+    return Schedule(seed=seed, min_clients=least, noise_seed=secrets.randbits(63), **given)
+
+
+def sampled(schedule: Schedule, fraction: float, least: int, present: int) -> Schedule:
+    """Return the schedule with the number of nodes that `fraction_train` stands for, of those that are there."""
+    if fraction >= 1 or schedule.participants:
+        return schedule
+    return replace(schedule, participants=max(int(fraction * present), least, 1))

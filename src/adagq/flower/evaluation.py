@@ -1,8 +1,8 @@
 """Evaluation on the nodes, after every round, as Flower's FedAvg does it.
 
 A node is brought to the round's model by the broadcast that it lacks, not by the whole model, and forgets it again: the
-next round sends it as if nobody had evaluated. So a run has the same rows with evaluation and without, and the seconds
-that it takes are not the round's.
+next round sends it as if nobody had evaluated. So a run's rounds are the same with evaluation and without: its seconds
+are not theirs, and its bytes have a column of their own, `evaluation_bytes`.
 """
 
 import time

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from logging import WARNING
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +20,13 @@ from flwr.supercore import log
 from adagq.core.errors import AdagqError
 from adagq.flower.local.processes import Process, began_of
 from adagq.flower.named_learner import make_of
+from adagq.flower.nursery import request_resident
 from adagq.flower.sockets import connected, socket_path
 
 FLOWERS_PROGRAM: Final = "flwr-clientapp"
 RESIDENT: Final = "adagq.flower.resident"
 START_SECONDS: Final = 60.0  # until a new resident takes connections
+FORK_SECONDS: Final = 10.0  # the same, of one that the nursery forks
 LOOK_SECONDS: Final = 0.02
 ATTEMPTS: Final = 3
 PAUSE_SECONDS: Final = 0.2  # between two attempts: a process that is ending may still take a connection
@@ -71,16 +74,28 @@ def _started(path: Path, owner: Process, context: Context) -> Any:
     """Start a resident, detached from this process, and return a connection to it."""
     path.unlink(missing_ok=True)  # of one that was killed
     idle_seconds = float(context.node_config.get(IDLE_SETTING, IDLE_SECONDS))
-    command = [sys.executable, "-m", RESIDENT, str(path), str(owner.pid), owner.began, str(idle_seconds)]
+    arguments = [str(path), str(owner.pid), owner.began, str(idle_seconds)]
+    if request_resident(arguments) and (connection := _soon(path, FORK_SECONDS, lambda: True)) is not None:
+        return connection
+    command = [sys.executable, "-m", RESIDENT, *arguments]
     # The user's cache of compiled code and modules of the app: as they are here.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, env=environment)
-    until = time.monotonic() + START_SECONDS
+    if (connection := _soon(path, START_SECONDS, lambda: child.poll() is None)) is not None:
+        return connection
+    if child.poll() is not None:
+        raise AdagqError(f"the resident learner ended at once, with exit code {child.returncode}")
+    child.kill()
+    raise AdagqError(f"the resident learner took no connection within {START_SECONDS:.0f} s")
+
+
+def _soon(path: Path, seconds: float, alive: Callable[[], bool]) -> Any:
+    """Return a connection to a resident that was just started; None if it takes none in time or is gone."""
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         if (connection := connected(path)) is not None:
             return connection
-        if child.poll() is not None:
-            raise AdagqError(f"the resident learner ended at once, with exit code {child.returncode}")
+        if not alive():
+            return None
         time.sleep(LOOK_SECONDS)
-    child.kill()
-    raise AdagqError(f"the resident learner took no connection within {START_SECONDS:.0f} s")
+    return None

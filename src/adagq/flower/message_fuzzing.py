@@ -9,7 +9,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from adagq.core.errors import PayloadError
 from adagq.core.messages import Report, Update
-from adagq.flower.records import ARRAYS, PREFIX, STYPE, read, write
+from adagq.flower.names import STYPE
+from adagq.flower.records import ARRAYS, PREFIX, read, write
 
 # What Flower's records can hold; anything else does not leave a node.
 ODD: Final[tuple[Any, ...]] = (

@@ -42,10 +42,11 @@ def log_round(one: RoundResult, num_rounds: int) -> None:
     row = one.row
     accuracy = "" if row["accuracy"] is None else f"accuracy {row['accuracy']:.4f}, "
     kinds = Counter(str(incident["kind"]) for incident in one.incidents)
+    evaluated = f", {row['evaluation_bytes']} bytes for evaluation" if "evaluation_bytes" in row else ""
     log(
         INFO,
-        "[ROUND %s/%s] %s%d nodes%s, %.1f s (server and Flower %.1f s), %d bytes up, %d bytes down",
+        "[ROUND %s/%s] %s%d nodes%s, %.1f s (server and Flower %.1f s), %d bytes up, %d bytes down%s",
         *(row["round"], num_rounds, accuracy, row["clients"]),
         "".join(f", {count} {kind}" for kind, count in sorted(kinds.items())),
-        *(row["round_seconds"], row["server_seconds"], row["upload_bytes"], row["download_bytes"]),
+        *(row["round_seconds"], row["server_seconds"], row["upload_bytes"], row["download_bytes"], evaluated),
     )

@@ -11,3 +11,4 @@ METRICS: Final = "metrics"  # from the node: of training or of evaluation, as Fl
 WEIGHT: Final = "num-examples"  # among the metrics: what they count for
 ROUND: Final = "server-round"  # among settings for the nodes
 LAST: Final = "last"  # in RUN: this is the run's last round, nothing needs to be kept for another one
+STYPE: Final = "adagq.payload"  # of arrays that hold opaque bytes

@@ -29,19 +29,21 @@ def collect_metrics(
     content: Callable[[Sync], RecordDict],
     full: Callable[[Sync], Sync],
     seconds: float,
-) -> dict[int, MetricRecord]:
-    """Ask nodes for evaluations; return client -> metrics of those who answer in time.
+) -> tuple[dict[int, MetricRecord], int]:
+    """Ask nodes for evaluations; return client -> metrics of those who answer in time, and the bytes that were sent.
 
     A node that holds another model than was thought gets the whole one.
     """
     until = time.perf_counter() + seconds
+    sent_bytes = sum(sync.nbytes for sync in asked.values())
     tickets = {mailbox.send(node, content(sync), GROUP, seconds): sync for node, sync in asked.items()}
     found: dict[int, MetricRecord] = {}
     while (reply := mailbox.receive(until - time.perf_counter())) is not None:
         sync, said = tickets.pop(reply.ticket), said_by(reply)
         if "stale" in said and not sync.full:
-            left = until - time.perf_counter()
-            tickets[mailbox.send(reply.node, content(full(sync)), GROUP, left)] = full(sync)
+            left, sync = until - time.perf_counter(), full(sync)
+            tickets[mailbox.send(reply.node, content(sync), GROUP, left)] = sync
+            sent_bytes += sync.nbytes
             continue
         metrics = None if reply.content is None else reply.content.get(METRICS)
         weight = metrics.get(WEIGHT) if isinstance(metrics, MetricRecord) else None
@@ -53,4 +55,4 @@ def collect_metrics(
     for ticket, sync in tickets.items():
         mailbox.forget(ticket)
         log(WARNING, "Client %d did not evaluate within %.0f s", sync.client, seconds)
-    return found
+    return found, sent_bytes

@@ -15,22 +15,24 @@ from types import ModuleType
 from typing import Any, Final
 
 FIRST_LOOK_SECONDS: Final = 0.05
-LOOK_SECONDS: Final = 0.25  # between two looks for chunks
+LOOK_SECONDS: Final = 0.15  # between two looks for chunks
+OFTEN: Final = {
+    "initial_backoff": FIRST_LOOK_SECONDS,
+    "backoff_cap": LOOK_SECONDS,
+    "max_tries_per_object": None,
+}
 _listener = threading.local()
 
 
 def look_for_chunks_often(module: str) -> bool:
-    """Let `module` look for the chunks of a message four times a second; return whether that was possible."""
+    """Let `module` look for the chunks of a message often; return whether that was possible."""
     found = _module(module)
     pull: Any = getattr(found, "pull_objects", None)
     if isinstance(pull, partial):
         return True
     if found is None or pull is None or "initial_backoff" not in inspect.signature(pull).parameters:
         return False
-    often = partial(
-        _announced, pull, initial_backoff=FIRST_LOOK_SECONDS, backoff_cap=LOOK_SECONDS, max_tries_per_object=None
-    )
-    vars(found)["pull_objects"] = often
+    vars(found)["pull_objects"] = partial(_often, pull)
     return True
 
 
@@ -39,28 +41,26 @@ def when_a_reply_begins(call: Callable[[], object]) -> None:
     _listener.call = call
 
 
-def _announced(pull: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+def _often(pull: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Pull at our pace, whatever pace Flower asks for, and say that it begins."""
     getattr(_listener, "call", lambda: None)()
-    return pull(*arguments, **options)
+    return pull(*arguments, **options | OFTEN)
 
 
-def shorten_sleeps(module: str, longest_seconds: float) -> bool:
-    """Let no `time.sleep` of `module` be longer than this; return whether it has any that would be."""
+def replace_sleep(module: str, sleep: Callable[[float], object]) -> bool:
+    """Let `module` call this in place of `time.sleep`; return whether it sleeps at all."""
     found = _module(module)
     if found is None or vars(found).get("time") is not time or "time.sleep(" not in inspect.getsource(found):
         return False
-    vars(found)["time"] = ShortSleeps(longest_seconds)
+    vars(found)["time"] = _OtherSleep(sleep)
     return True
 
 
-class ShortSleeps:
-    """The module `time` with sleeps of at most so many seconds."""
+class _OtherSleep:
+    """The module `time` with another `sleep`."""
 
-    def __init__(self, longest_seconds: float) -> None:
-        self._longest_seconds = longest_seconds
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(min(seconds, self._longest_seconds))
+    def __init__(self, sleep: Callable[[float], object]) -> None:
+        self.sleep = sleep
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)

@@ -21,8 +21,8 @@ from adagq.codecs import codec_from_plain, codec_to_plain
 from adagq.core.codec import Codec
 from adagq.core.errors import AdagqError, PayloadError
 from adagq.core.messages import Report, Sync, Task, Update
+from adagq.flower.names import STYPE
 
-STYPE: Final = "adagq.payload"
 PREFIX: Final = "adagq."
 ARRAYS: Final = ".arrays"
 Plain = dict[str, Any]

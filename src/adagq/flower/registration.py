@@ -52,13 +52,16 @@ def register(app: ClientApp, learner: Make | str | None = None) -> Callable[[Mak
     made_by = learner
 
     def handle(message: Message, context: Context) -> Message:
+        from adagq.flower.envelope import opened, sealed
+
+        asked = opened(message.content)
         if isinstance(made_by, str):
             from adagq.flower.handover import reply_of
 
-            return Message(reply_of(message.content, context, made_by), reply_to=message)
+            return Message(sealed(reply_of(asked, context, made_by)), reply_to=message)
         from adagq.flower.node import answer
 
-        return Message(answer(message.content, context, made_by), reply_to=message)
+        return Message(sealed(answer(asked, context, made_by)), reply_to=message)
 
     app.train(ACTION)(handle)
     return None

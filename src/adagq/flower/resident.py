@@ -33,7 +33,7 @@ from adagq.flower.frames import (
     records_to_parts,
     send_parts,
 )
-from adagq.flower.local.processes import Process
+from adagq.flower.local.processes import Process, be_resident
 from adagq.flower.named_learner import make_of
 from adagq.flower.names import LAST, NODE, RUN
 from adagq.flower.node import STATE, answer
@@ -71,6 +71,7 @@ class Resident:
 
 def serve(path: Path, owner: Process, idle_seconds: float) -> None:
     """Answer at `path` until the owner is gone, the run is over or nobody asks for so long."""
+    be_resident()
     server = listening(path)
     threading.Thread(target=_leave_with, args=(owner, path), daemon=True).start()
     resident = Resident()
@@ -108,13 +109,13 @@ def _answer_one(connection: socket.socket, resident: Resident) -> bool:
     with suppress(OSError):  # Flower's process was ended meanwhile: the server may ask again
         send_parts(connection, [*records_to_parts(kept), *records_to_parts(reply)])
     if not holds(asked, Sync) and not holds(asked, Task):
-        _load_kernels()
+        load_kernels()
     run = asked.get(RUN)
     return isinstance(run, ConfigRecord) and bool(run.get(LAST, False))
 
 
-def _load_kernels() -> None:
-    """Load the compiled kernels of the usual codec while the server waits for other nodes' introductions."""
+def load_kernels() -> None:
+    """Load the compiled kernels of the usual codec, before the first update needs them."""
     decode(QSGD(levels=15, packing="entropy", rounding="dither").encode(np.ones(64, np.float32), 0))
 
 

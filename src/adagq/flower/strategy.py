@@ -5,7 +5,6 @@ controllers and server code as the simulator, over a backend of nodes.
 """
 
 import math
-import secrets
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -28,8 +27,11 @@ from adagq.flower.arrays import Arrays
 from adagq.flower.backend import Nodes
 from adagq.flower.conventions import (
     USUAL,
+    check_fractions,
     checked_schedule,
     config_for_nodes,
+    sampled,
+    scheduled,
     warn_of_unused,
     with_epochs,
     without_meaning,
@@ -43,11 +45,9 @@ from adagq.flower.status import Status
 from adagq.methods.table import Method, method_of
 from adagq.rounds import Goal, RoundResult, Schedule, State, drive
 from adagq.server.optimizers import optimizer_of
-from adagq.server.privacy import privacy_of
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 Row = Mapping[str, Any]
-DEADLINE_FACTOR: Final = 3.0  # polling and process starts alone vary by seconds
 CLOCK: Final = {"clock": "measured"}  # in every row: its seconds are no virtual clock's
 
 
@@ -56,7 +56,7 @@ class Compressed(OwnRounds):
 
     Parameters
     ----------
-    method : str or Method (default: "adagq-fit")
+    method : str or Method (default: "adagq-auto")
         A row of `adagq.methods.table.METHODS`, by name or as it is.
     fraction_train : float (default: 1.0)
         Share of the nodes that train in a round, of those that are there when the run begins.
@@ -96,7 +96,7 @@ class Compressed(OwnRounds):
 
     def __init__(
         self,
-        method: str | Method = "adagq-fit",
+        method: str | Method = "adagq-auto",
         *,
         fraction_train: float = 1.0,
         min_train_nodes: int = 1,
@@ -131,12 +131,7 @@ class Compressed(OwnRounds):
         self._config = config
         self._unused = without_meaning(schedule)
         self._schedule = checked_schedule({name: value for name, value in schedule.items() if name not in USUAL})
-        if not 0 < fraction_train <= 1:
-            raise ConfigError(f"fraction_train = {fraction_train}: must be above 0 and at most 1")
-        if not 0 <= fraction_evaluate <= 1:
-            raise ConfigError(f"fraction_evaluate = {fraction_evaluate}: must be at least 0 and at most 1")
-        if min_available_nodes < 1:
-            raise ConfigError(f"min_available_nodes = {min_available_nodes}: must be at least 1")
+        check_fractions(fraction_train, fraction_evaluate, min_available_nodes)
         if resume and out is None:
             raise ConfigError("resume needs `out`, the run directory to go on with")
 
@@ -179,11 +174,14 @@ class Compressed(OwnRounds):
                 result.evaluate_metrics_serverapp[round] = metrics
             return metric_of(metrics, "accuracy"), metric_of(metrics, "loss")
 
-        nodes = Nodes(grid, arrays.layout, arrays.initial, uuid.uuid4().hex, evaluate)
-        nodes.last_round = num_rounds
-        nodes.status = Status(self.out)
-        nodes.train_config = config_for_nodes(train_config)
-        schedule = self._scheduled(timeout, num_rounds, train_config)
+        status, config = Status(self.out), config_for_nodes(train_config)
+        nodes = Nodes(
+            *(grid, arrays.layout, arrays.initial, uuid.uuid4().hex, evaluate),
+            status=status,
+            last_round=num_rounds,
+            train_config=config,
+        )
+        schedule = scheduled(self._schedule, self.seed, self.min_available_nodes, num_rounds, timeout, train_config)
         measured = NodeMetrics(
             0.0 if schedule.privacy.on else self.fraction_evaluate,  # what nodes measure is private
             self.min_evaluate_nodes,
@@ -198,8 +196,9 @@ class Compressed(OwnRounds):
         with directory as files:
             arrays.flatten_as(nodes.agree(schedule.min_clients), tied_in(nodes.introductions.values()))
             nodes.adopt(*arrays.initial, arrays.layout)
-            schedule = self._sampled(schedule, len(nodes.clients(1, schedule.min_clients)))
-            warn_of_unused(self._unused, nodes.train_config, measured.asks, nodes.introductions.values())
+            present = len(nodes.clients(1, schedule.min_clients))
+            schedule = sampled(schedule, self.fraction_train, self.min_train_nodes, present)
+            warn_of_unused(self._unused, config, measured.asks, nodes.introductions.values())
             state = files.restore(self.method, self.seed, nodes) if files is not None else None
             past: list[Row] = files.past(self.method, self.seed) if files is not None else []
             begun = len(past)
@@ -216,6 +215,7 @@ class Compressed(OwnRounds):
                 trained = measured.trained(nodes)
                 evaluated = measured.evaluated(nodes, one.state)
                 if evaluated is not None:
+                    one.row["evaluation_bytes"] = nodes.evaluation_bytes
                     result.evaluate_metrics_clientapp[one.row["round"]] = evaluated
                     fill_in(one.row, evaluated)
                 if files is not None:
@@ -226,7 +226,7 @@ class Compressed(OwnRounds):
             try:
                 state = self._drive(nodes, schedule, num_rounds, state, past, observe) or state
             finally:
-                nodes.status.remove()
+                status.remove()
         if state is not None:
             result.arrays = arrays.record(state.model.vector, state.model.buffers)
         return result
@@ -256,25 +256,6 @@ class Compressed(OwnRounds):
     def _finished(self, rows: Sequence[Row], goal: Goal) -> bool:
         return bool(rows) and (goal.met(rows) or (self.until is not None and self.until(rows)))
 
-    def _scheduled(self, timeout: float, num_rounds: int, train_config: ConfigRecord | None) -> Schedule:
-        given = dict(self._schedule)
-        rate = None if train_config is None else train_config.get("lr")
-        if isinstance(rate, int | float) and "learning_rate" not in given:
-            given["learning_rate"] = float(rate)
-            given.setdefault("decay", 1.0)
-        given.setdefault("first_deadline_seconds", float(timeout))
-        given.setdefault("deadline_factor", DEADLINE_FACTOR)
-        least = max(self.min_available_nodes, int(given.get("min_updates", 1)))
-        given["privacy"] = privacy_of(given.get("privacy")).calibrated(num_rounds)
-        given["privacy"].check(given.get("aggregate", "mean"), least)
-        return Schedule(seed=self.seed, min_clients=least, noise_seed=secrets.randbits(63), **given)
-
-    def _sampled(self, schedule: Schedule, present: int) -> Schedule:
-        """Return the schedule with the number of nodes that `fraction_train` stands for."""
-        if self.fraction_train >= 1 or schedule.participants:
-            return schedule
-        return replace(schedule, participants=max(int(self.fraction_train * present), self.min_train_nodes, 1))
-
     def _settings(self, schedule: Schedule, num_rounds: int) -> str:
         """Return what decides this run, as TOML."""
         import tomli_w
@@ -291,13 +272,15 @@ class AdaGQ(Compressed):
 
     Parameters
     ----------
-    method : str (default: "adagq-fit")
-        "adagq-fit" fills every node's spare time with real bits; "adagq" is the paper's algorithm.
+    method : str (default: "adagq-auto")
+        "adagq-auto" fills every node's spare time with real bits and finds the server's step; "adagq-fit" does only the
+        first; "adagq" is the paper's algorithm.
     **options
         Those of `Compressed`.
     """
 
-    def __init__(self, method: str = "adagq-fit", **options: Any) -> None:
+    def __init__(self, method: str = "adagq-auto", **options: Any) -> None:
         if not method.startswith("adagq"):
-            raise ConfigError(f"method = {method!r}: AdaGQ runs adagq and adagq-fit; use Compressed for {method}")
+            known = "adagq, adagq-fit and adagq-auto"
+            raise ConfigError(f"method = {method!r}: AdaGQ runs {known}; use Compressed for {method}")
         super().__init__(method, **options)

@@ -12,17 +12,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import inf
+from itertools import zip_longest
 from typing import Final
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from adagq.flower.envelope import opened, sealed
 from adagq.flower.names import ACTION
 from adagq.flower.polling import look_for_chunks_often, when_a_reply_begins
 
 LOOK_SECONDS: Final = 0.1  # between two looks for a reply …
 LOOK_SECONDS_PER_NODE: Final = 0.02  # … and more where many nodes are asked at once
+DEAF_SECONDS: Final = 1.0  # a waiting process hears no signal that Flower raises in another thread: its SuperLink's end
 MAX_TTL: Final = 12 * 3600.0
 LOST: Final = (3, 4, 5, 8)  # Flower's error codes: message, reply or node unavailable, the app's process gone
 
@@ -56,6 +58,7 @@ class Mailbox:
         self._sending = sending
         self._replies: queue.Queue[Reply] = queue.Queue()
         self._waiting: dict[int, tuple[int, threading.Event]] = {}  # ticket -> node, whether it was forgotten
+        self._outgoing: list[tuple[Message, partial[Reply], threading.Event]] = []
         self._tickets = 0
         look_for_chunks_often("flwr.superlink.grid.http_grid")
 
@@ -69,32 +72,48 @@ class Mailbox:
         return {node for node, _ in self._waiting.values()}
 
     def send(self, node: int, content: RecordDict, group: str, seconds: float) -> int:
-        """Send a message that is void after `seconds`; return its ticket, which the reply carries."""
+        """Send a message that is void after `seconds`; return its ticket, which the reply carries.
+
+        It leaves with the others of its round: at `flush`, or when the next reply is waited for.
+        """
         self._tickets += 1
         ticket, forgotten = self._tickets, threading.Event()
         self._waiting[ticket] = node, forgotten
         # A node that is late need not begin: past the deadline the message is void.
-        message = Message(content, node, f"train.{ACTION}", ttl=min(max(seconds, 1.0) + 1.0, MAX_TTL), group_id=group)
+        ttl = min(max(seconds, 1.0) + 1.0, MAX_TTL)
+        message = Message(sealed(content), node, f"train.{ACTION}", ttl=ttl, group_id=group)
         answer = partial(Reply, ticket=ticket, node=node, sent_at=time.time(), sent_seconds=time.perf_counter())
-        try:
-            (message_id,) = self._grid.push_messages([message])
-            if message_id is None:
-                raise ValueError("Flower did not take the message")
-        except Exception as error:  # whatever the transport raises: this node is not reachable now
-            self._put(answer, None, f"could not be sent: {error}", time.perf_counter())
-            return ticket
-        threading.Thread(target=self._wait_for, args=(message_id, answer, forgotten), daemon=True).start()
+        self._outgoing.append((message, answer, forgotten))
         return ticket
+
+    def flush(self) -> None:
+        """Let what was sent leave, all of it at once: Flower stores what messages have in common only once."""
+        outgoing, self._outgoing = self._outgoing, []
+        if not outgoing:
+            return
+        try:
+            ids = list(self._grid.push_messages([message for message, _, _ in outgoing]))
+            problem = "Flower did not take the message"
+        except Exception as error:  # whatever the transport raises: nobody is reachable now
+            ids, problem = [], str(error)
+        for (_, answer, forgotten), message_id in zip_longest(outgoing, ids):
+            if message_id is None:
+                self._put(answer, None, f"could not be sent: {problem}", time.perf_counter())
+            else:
+                threading.Thread(target=self._wait_for, args=(message_id, answer, forgotten), daemon=True).start()
 
     def receive(self, seconds: float) -> Reply | None:
         """Return the next reply; None if there is none within so many seconds, or nobody is left to answer."""
+        self.flush()
         until = time.perf_counter() + seconds
         while self._waiting:
-            left = None if until == inf else max(until - time.perf_counter(), 0.0)
+            left = max(until - time.perf_counter(), 0.0)
             try:
-                reply = self._replies.get(timeout=left)
+                reply = self._replies.get(timeout=min(left, DEAF_SECONDS))
             except queue.Empty:
-                return None
+                if left <= DEAF_SECONDS:
+                    return None
+                continue
             if self._waiting.pop(reply.ticket, None) is not None:
                 return reply
         return None
@@ -127,4 +146,4 @@ class Mailbox:
 def _opened(message: Message) -> tuple[RecordDict | None, str]:
     if message.has_error():
         return None, f"error {message.error.code}: {message.error.reason}"
-    return message.content, ""
+    return opened(message.content), ""

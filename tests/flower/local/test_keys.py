@@ -34,7 +34,7 @@ def test_every_machine_gets_its_own_files_and_nobody_elses(tmp_path: Path) -> No
     certificate.verify_directly_issued_by(authority)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["fl.example.org", "localhost"]
-    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.1"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.1", "127.0.0.1"]
     for number in range(2):
         key = load_ssh_private_key((folder / f"node-{number}" / "node-key").read_bytes(), None)
         public = load_ssh_public_key((folder / "server" / f"node-{number}.pub").read_bytes())

@@ -15,9 +15,10 @@ from adagq.client.learner import Learner
 from adagq.experiments.config import Config, resolve, to_toml
 from adagq.experiments.runner import goals_of
 from adagq.flower.apps import server_app, train_population
+from adagq.flower.conventions import DEADLINE_FACTOR
 from adagq.flower.local.processes import Process, end_with, this_process
 from adagq.flower.local.slowing import Slowed, parse_slow
-from adagq.flower.strategy import DEADLINE_FACTOR, Compressed
+from adagq.flower.strategy import Compressed
 
 PACKAGE: Final = "adagq_deployment"
 SERVER: Final = 'from adagq.flower.local.app import server as app\n\n__all__ = ["app"]\n'

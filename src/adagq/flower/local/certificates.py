@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 VALID_DAYS: Final = 30
+OWN: Final = ("localhost", "127.0.0.1")  # by which the SuperLink's own programs reach it, wherever it listens
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Certificates:
         _write(self.authority, _pem(signed))
         signed = (
             certificate(name(hosts[0]), server)
-            .add_extension(x509.SubjectAlternativeName(_names([*hosts, "localhost"])), False)
+            .add_extension(x509.SubjectAlternativeName(_names([*hosts, *OWN])), False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
             .sign(authority, hashes.SHA384())

@@ -20,6 +20,7 @@ from typing import Final, Self
 PR_SET_PDEATHSIG: Final = 1
 GRACE_SECONDS: Final = 5.0
 RESIDENT: Final = b"adagq.flower.resident"  # in the command of a resident learner: its socket and its owner follow
+RESIDENT_NAME: Final = "adagq-resident"  # what the kernel calls every resident, the forked ones too
 
 
 class Processes:
@@ -29,7 +30,7 @@ class Processes:
         self._folder = folder
         self._environment = dict(environment)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._end_with_us = _ending_with_parent()
+        self._end_with_us = ending_with_parent()
 
     def start(self, name: str, command: Sequence[str], wrap: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         """Start a child; its output goes to `<name>.log`. `wrap` comes before it, such as `ip netns exec x`."""
@@ -65,7 +66,7 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         children = list(self._running.values())
         everyone = [process for child in children for process in descendants(child.pid)]
-        residents = [process for process in everyone if _owner(process.pid) is not None]
+        residents = [process for process in everyone if is_resident(process.pid)]
         for child in reversed(children):
             child.terminate()
         until = time.monotonic() + GRACE_SECONDS
@@ -144,6 +145,19 @@ def descendants(pid: int) -> list[Process]:
     return found + [Process(child, statuses[child][1]) for child in statuses if _owner(child) in owners]
 
 
+def is_resident(pid: int) -> bool:
+    """Whether this process is a resident learner."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip() == RESIDENT_NAME
+    return False
+
+
+def be_resident() -> None:
+    """Let this process be known as a resident learner, where there is /proc."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(RESIDENT_NAME, "utf-8")
+
+
 def _owner(pid: int) -> int | None:
     """Return the process that a resident learner leaves with; None for any other process."""
     with suppress(OSError, ValueError, IndexError):
@@ -172,7 +186,7 @@ def _sign_of_life(pid: int) -> str:
     return ""
 
 
-def _ending_with_parent() -> Callable[[], None] | None:
+def ending_with_parent() -> Callable[[], None] | None:
     """Return what a child does before it becomes its program: ask the kernel to be ended with us."""
     if sys.platform != "linux":
         return None
