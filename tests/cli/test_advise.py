@@ -14,10 +14,10 @@ from command import adagq
 PARAMS = 11_173_962
 
 
-def board(folder: Path, seeds: int = 3) -> Path:
-    """A made-up board: every row takes as many minutes as its name has letters, and `eden` one; a seed adds seconds."""
-    for entry in load(["digits"], optimizers=["plain"], seeds=seeds):
-        seconds = 60.0 * (1 if entry.method.name == "eden" else len(entry.method.name)) + entry.seed
+def board(folder: Path, seeds: int = 3, task: str = "digits", best: str = "eden") -> Path:
+    """A made-up board: every row takes as many minutes as its name has letters, `best` one; a seed adds seconds."""
+    for entry in load([task], optimizers=["plain"], seeds=seeds):
+        seconds = 60.0 * (1 if entry.method.name == best else len(entry.method.name)) + entry.seed
         spent = {"rounds": 10, "upload_bytes": 1, "download_bytes": 1, "state_bytes": 0, "best_accuracy": 0.9}
         keys = dict(zip(("task", "fleet", "optimizer", "method", "seed"), entry.key, strict=True))
         line = {**keys, "reached": entry.method.name != "lupa", "seconds": seconds, "settings": entry.fingerprint}
@@ -34,6 +34,18 @@ def test_the_boards_own_fleet_gets_the_boards_own_times(tmp_path: Path) -> None:
     assert (best.name, best.seconds) == ("eden", pytest.approx(62.0))
     assert advice.confidence.startswith("fair: ahead of all others beyond the luck of 3 seeds")
     assert "lupa" not in {choice.name for choice in advice.choices}  # it missed
+
+
+def test_the_boards_other_task_says_whether_it_would_choose_likewise(tmp_path: Path) -> None:
+    fleet = next(entry.config.fleet for entry in load(["digits"], ["slower-10"]))
+    folder = board(tmp_path)
+    assert "fashion" not in advise(fleet, PARAMS, folder).confidence
+    board(tmp_path, task="fashion", best="stc")
+    said = advise(fleet, PARAMS, folder).confidence
+    assert "; on fashion stc is first, it takes 3.90 times as long" in said
+    assert advise(fleet, PARAMS, folder, "fashion").choices[0].name == "stc"
+    with pytest.raises(ConfigError, match="no runs of task 'cifar10'"):
+        advise(fleet, PARAMS, folder, "cifar10")
 
 
 def test_times_follow_the_predicted_rounds(tmp_path: Path) -> None:
@@ -62,7 +74,7 @@ def test_failing_clients_are_compared_with_failing_ones() -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no runs of the board's present settings"):
+    with pytest.raises(ConfigError, match="no runs of task 'digits' with the board's present settings"):
         advise(FleetConfig(), PARAMS, tmp_path)
     with pytest.raises(ConfigError, match="epoch_seconds"):
         advise(FleetConfig(epoch_seconds=None, flops_per_second=1e9), PARAMS, board(tmp_path))

@@ -25,8 +25,17 @@ def test_the_board_has_four_fleets_two_optimizers_and_rows_that_exist() -> None:
     named = {entry.method.name for entry in entries}
     assert {"ideal", "adagq-fit", "fedbuff", "fedasync", "eden", "signsgd-vote", "powersgd", "cmfl"} <= named
     assert {entry.seed for entry in entries} == {1, 2, 3, 4, 5}  # seed 0 chose the knobs
-    rivals = set(METHODS) - {name for name in METHODS if name.startswith(("adagq-", "topk-plain", "norm-only"))}
-    assert rivals <= named
+    ablations = {name for name in METHODS if name.startswith(("adagq-", "topk-plain", "norm-only"))}
+    published = {name for name in METHODS if f"{name}-tuned" in METHODS}
+    assert set(METHODS) - ablations - published <= named
+    assert {f"{name}-tuned" for name in published} <= named
+
+
+def test_fashion_mnist_is_the_boards_second_task() -> None:
+    entries = load(["fashion"])
+    assert {entry.seed for entry in entries} == {1, 2, 3}
+    assert {entry.config.task.data for entry in entries} == {"fashion-mnist"}
+    assert {entry.config.training.target for entry in entries} == {0.8}
 
 
 def test_an_unknown_fleet_task_or_row_is_named() -> None:
@@ -41,7 +50,7 @@ def test_an_unknown_fleet_task_or_row_is_named() -> None:
 def test_the_sweep_gives_every_row_of_the_board_the_same_number_of_settings() -> None:
     entries = sweep(ROOT / "benchmarks" / "rivals_sweep.toml")
     assert {entry.seed for entry in entries} == {0}
-    bases = {name: [] for name in {entry.method.name for entry in load()} - {"ideal"}}
+    bases = {name.removesuffix("-tuned"): [] for name in {entry.method.name for entry in load()} - {"ideal"}}
     for entry in entries:
         base = max((name for name in bases if entry.method.name.startswith(name + "-")), key=len)
         bases[base].append(entry.method.name)
@@ -62,7 +71,7 @@ def test_a_board_goes_on_where_it_stopped_takes_more_rows_and_runs_changed_ones_
     assert list(play(entries, tmp_path)) == []
     grown = few("eden", "fedbuff")
     assert {step.method.name for step in play(grown, tmp_path)} == {"fedbuff"}
-    lines = table_of(standings(records(tmp_path, grown))["digits", "paper", "plain"])
+    lines = table_of(standings(records(tmp_path, grown))["digits", "paper"])
     assert {line.split(" | ")[1] for line in lines[2:]} == {"`eden`", "`fedbuff`", "`ideal`"}
     assert lines[-1].startswith("| – | `ideal`")
     changed = few("eden", training={"max_rounds": 2, "target": 0.02})
@@ -92,7 +101,7 @@ def test_places_are_as_wide_as_the_seeds_leave_them() -> None:
     times = {"a": (10, 12, 9), "b": (10.5, 11, 9.5), "c": (20, 25, 19)}
     runs = [record(name, seed, t) for name, row in times.items() for seed, t in enumerate(row)]
     runs += [record("missed", seed, 5.0, reached=False) for seed in range(3)] + [record("ideal", 0, 1.0)]
-    rows = standings(runs)["digits", "paper", "plain"]
+    rows = standings(runs)["digits", "paper"]
     assert {row.method: (row.first, row.last) for row in rows} == {
         "a": (1, 2), "b": (1, 2), "c": (3, 3), "missed": (4, 4), "ideal": (0, 0),
     }  # fmt: skip
@@ -109,6 +118,8 @@ def test_a_page_is_drawn_between_its_marks(tmp_path: Path) -> None:
     assert text.endswith("\nafter\n")
     assert "old" not in text
     assert "| `a` | **1.0** |" in text
+    assert "`b`" in text.split("#### digits, paper")[1]
+    assert "`b`" not in "".join(page_of(standings([record("a", 1, 60.0), record("b", 1, 90.0)]), {}, most=1)[-3:])
     page.write_text(BEGIN, "utf-8")
     with pytest.raises(ConfigError, match="without"):
         write_page(lines, page)

@@ -121,4 +121,4 @@ def test_a_loop_or_aggregate_that_does_not_exist_is_named(variant: dict, said: s
 def test_without_a_barrier_the_limit_of_rounds_is_one_of_work() -> None:
     config = resolve(on_defaults({"training": {"max_rounds": 10}, "methods": ["fedasync", "fedbuff", "qsgd"]}))
     limits = {name: goal.max_rounds for name, goal in goals_of(config, config.methods).items()}
-    assert limits == {"fedasync": 200, "fedbuff": 20, "qsgd": 10}
+    assert limits == {"fedasync": 200, "fedbuff": 40, "qsgd": 10}

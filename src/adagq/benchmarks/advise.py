@@ -5,7 +5,7 @@
 The board measured the time to its target on four fleets; `adagq plan`'s arithmetic predicts a round on any. The board's
 fleet whose links stand most like the user's beside its computers is the one that is scaled, of those with failing
 clients if the user's fail. The rounds that a task needs are the board's: on another task all rows take more or fewer,
-so the order is worth more than the minutes.
+so the order is worth more than the minutes; the board's other tasks say whether they would choose likewise.
 """
 
 import math
@@ -36,14 +36,13 @@ class Choice:
     """A row and what it is expected to take."""
 
     standing: Standing
-    optimizer: str
     seconds: float
     deviation: float  # of the seeds
     round: MethodPlan
 
     @property
     def name(self) -> str:
-        return self.standing.method if self.optimizer == "plain" else f"{self.standing.method}+{self.optimizer}"
+        return self.standing.method
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +62,47 @@ def packaged() -> Path:
 
 
 def advise(config: fleets.FleetConfig, params: float, board: Path | None = None, task: str = "digits") -> Advice:
-    """Return the rows of the board for this fleet and a model of so many parameters."""
-    entries = load([task])
+    """Return the rows of the board for this fleet and a model of so many parameters, by their times on `task`."""
+    entries = load()
     runs = records(board or packaged(), entries)
-    if not runs:
-        raise ConfigError(f"{(board or packaged()) / RUNS}: no runs of the board's present settings; adagq leaderboard")
+    if task not in {entry.task for entry in entries} or not any(run["task"] == task for run in runs):
+        raise ConfigError(
+            f"{(board or packaged()) / RUNS}: no runs of task {task!r} with the board's present settings; "
+            "adagq leaderboard"
+        )
     found = standings(runs)
     mine = planned(config, params)
-    configs = {entry.fleet: entry.config for entry in entries}
-    theirs = {fleet: planned(configs[fleet].fleet, BOARD_PARAMS) for _, fleet, _ in found}
+    configs = {entry.fleet: entry.config for entry in entries if entry.task == task}
+    theirs = {fleet: planned(configs[fleet].fleet, BOARD_PARAMS) for one, fleet in found if one == task}
     name = nearest(mine, fails(config), theirs, configs)
     distance = slowness(mine) / slowness(theirs[name])
+    orders = {
+        one: _ordered(rows, configs[name], mine, theirs[name]) for (one, fleet), rows in found.items() if fleet == name
+    }
+    if not (order := orders.pop(task)):
+        raise ConfigError(f"no row of the board reached the target on {name!r}: nothing to advise from")
+    confidence = _confidence(order, distance) + "".join(_second_opinion(order[0], *other) for other in orders.items())
+    return Advice(order, name, distance, confidence, _reason(order[0]))
+
+
+def _ordered(rows: Sequence[Standing], config: Config, mine: PlanInput, theirs: PlanInput) -> tuple[Choice, ...]:
+    """Return the rows that reached the target with every seed, in order of the time that they are expected to take."""
     choices = [
-        _choice(standing, optimizer, configs[name].row(standing.method), mine, theirs[name])
-        for (_, fleet, optimizer), rows in found.items()
-        if fleet == name
+        _choice(standing, config.row(standing.method), mine, theirs)
         for standing in rows
         if standing.reached == standing.seeds and standing.method != REFERENCE
     ]
-    order = tuple(sorted(choices, key=lambda choice: choice.seconds))
-    if not order:
-        raise ConfigError(f"no row of the board reached the target on {name!r}: nothing to advise from")
-    return Advice(order, name, distance, _confidence(order, distance), _reason(order[0]))
+    return tuple(sorted(choices, key=lambda choice: choice.seconds))
+
+
+def _second_opinion(best: Choice, task: str, order: Sequence[Choice]) -> str:
+    places = [choice.name for choice in order]
+    if best.name not in places:
+        return f"; on {task} it did not reach the target, or was not run"
+    if places[0] == best.name:
+        return f"; first on {task}, too"
+    slower = order[places.index(best.name)].seconds / order[0].seconds
+    return f"; on {task} {places[0]} is first, it takes {slower:.2f} times as long"
 
 
 def planned(config: fleets.FleetConfig, params: float) -> PlanInput:
@@ -115,19 +133,19 @@ def nearest(mine: PlanInput, failing: bool, theirs: dict[str, PlanInput], config
     return min(alike, key=lambda name: abs(math.log(slowness(theirs[name])) - wanted))
 
 
-def _choice(standing: Standing, optimizer: str, row: Method, mine: PlanInput, theirs: PlanInput) -> Choice:
+def _choice(standing: Standing, row: Method, mine: PlanInput, theirs: PlanInput) -> Choice:
     here, there = (round_of(given, row, clients_of(given)) for given in (mine, theirs))
     ratio = here.round_seconds / there.round_seconds
-    return Choice(standing, optimizer, ratio * standing.mean_seconds, ratio * standing.std_seconds, here)
+    return Choice(standing, ratio * standing.mean_seconds, ratio * standing.std_seconds, here)
 
 
 def _confidence(order: Sequence[Choice], distance: float) -> str:
     best, seeds = order[0], order[0].standing.seeds
-    rivals = [
+    within = best.seconds + 2 * max(best.deviation, 1e-9)
+    near = [
         other.name for other in order[1:]
-        if other.optimizer != best.optimizer or not surely_faster(best.standing, other.standing)
+        if other.seconds < within and not surely_faster(best.standing, other.standing)
     ]  # fmt: skip
-    near = [name for name in rivals if _named(order, name).seconds < best.seconds + 2 * max(best.deviation, 1e-9)]
     apart = max(distance, 1 / distance)
     if apart > FAR or seeds < 2:
         why = f"links {apart:.1f} times off the board's nearest fleet" if apart > FAR else "one seed"
@@ -135,10 +153,6 @@ def _confidence(order: Sequence[Choice], distance: float) -> str:
     if near:
         return f"middling: {seeds} seeds do not tell it from {', '.join(near[:4])}"
     return f"fair: ahead of all others beyond the luck of {seeds} seeds, on the board's own task"
-
-
-def _named(order: Sequence[Choice], name: str) -> Choice:
-    return next(choice for choice in order if choice.name == name)
 
 
 def _reason(best: Choice) -> str:

@@ -95,7 +95,7 @@ def load(
     board = tomllib.loads(BOARD.read_text("utf-8"))
     chosen = {
         what: _known(what, given, board[what])
-        for what, given in (("tasks", tasks or ["digits"]), ("fleets", fleets), ("optimizers", optimizers))
+        for what, given in (("tasks", tasks), ("fleets", fleets), ("optimizers", optimizers))
     }
     runs = []
     for task in chosen["tasks"]:
@@ -112,6 +112,7 @@ def load(
             for optimizer in chosen["optimizers"]
             for row in rows
             for fleet in chosen["fleets"]
+            if optimizer == PLAIN or _changed(trees[optimizer, fleet][0], row)
         ]
     return runs
 
@@ -192,8 +193,19 @@ def records(out: Path, entries: Sequence[Entry] | None = None) -> list[Record]:
     return [latest[one.key] for one in entries if latest.get(one.key, {}).get("settings") == one.fingerprint]
 
 
+def name_of(record: Record) -> str:
+    """Return a run's row as `adagq train --method` takes it, such as `qsgd+nesterov`."""
+    plain: str = record["method"]
+    return plain if record["optimizer"] == PLAIN else f"{plain}+{record['optimizer']}"
+
+
 def _key(record: Record) -> tuple[Any, ...]:
     return tuple(record[name] for name in KEYS)
+
+
+def _changed(config: Config, row: str) -> bool:
+    """Whether the board's optimizer changes a row: not the reference, nor one that has its own."""
+    return config.row(row) != config.model_copy(update={"server_optimizer": None}).row(row)
 
 
 def _known(what: str, given: Sequence[str], known: Mapping[str, Any]) -> list[str]:

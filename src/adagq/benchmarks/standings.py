@@ -1,6 +1,7 @@
 """The leaderboard's standings: places with confidence, and the page.
 
-Rows are in order of the mean time to the target; those that missed it with a seed come after those that did not. Places
+Rows are in order of the mean time to the target, plain ones and those with the board's optimizer (`row+nesterov`) in
+one list; those that missed it with a seed come after those that did not. Places
 are known as far as the seeds can tell: `first` is one more than the rows that are surely faster, `last` leaves room for
 the rows that are surely slower. Surely: the ratio of two rows' times with the same seeds differs from 1 by a paired
 t-test of its logarithm at 95 %, or one reached the target with all of at least two seeds and the other with none.
@@ -11,13 +12,14 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from adagq.benchmarks.leaderboard import Record, name_of
 from adagq.core.atomic import replacing
 from adagq.core.errors import ConfigError
 
-Record = Mapping[str, Any]
 PAGE: Final = "leaderboard.md"
+MOST: Final = 10  # rows of a fleet's table where the page is one among others
 BEGIN, END = "<!-- leaderboard: begin -->", "<!-- leaderboard: end -->"
 # Two-sided 95 % of Student's t by degrees of freedom; beyond the table that of the last one, which is a little larger.
 T95: Final = (math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
@@ -25,7 +27,7 @@ T95: Final = (math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One row on one fleet with one optimizer; means over its seeds, of those that reached the target if any did."""
+    """One row on one fleet; means over its seeds, of those that reached the target if any did."""
 
     method: str
     seconds: Mapping[int, float]  # by seed, of those that reached the target
@@ -45,15 +47,14 @@ class Standing:
         return len(self.seconds)
 
 
-Board = dict[tuple[str, str, str], list[Standing]]  # (task, fleet, optimizer)
+Board = dict[tuple[str, str], list[Standing]]  # (task, fleet)
 
 
 def standings(records: Iterable[Record], reference: str = "ideal") -> Board:
-    """Return the standings of every fleet and optimizer, in order of time; the reference has no place."""
-    cells: dict[tuple[str, str, str], dict[str, list[Record]]] = {}
+    """Return the standings of every fleet, in order of time; the reference has no place."""
+    cells: dict[tuple[str, str], dict[str, list[Record]]] = {}
     for record in records:
-        cell = cells.setdefault((record["task"], record["fleet"], record["optimizer"]), {})
-        cell.setdefault(record["method"], []).append(record)
+        cells.setdefault((record["task"], record["fleet"]), {}).setdefault(name_of(record), []).append(record)
     return {key: _placed([_standing(*item) for item in rows.items()], reference) for key, rows in cells.items()}
 
 
@@ -130,35 +131,44 @@ def table_of(rows: Sequence[Standing]) -> list[str]:
 
 
 def overview_of(board: Board, task: str) -> list[str]:
-    """Return all rows of a task over its fleets and optimizers, in order of the first column's time."""
-    keys = [(fleet, optimizer) for one, fleet, optimizer in board if one == task]
-    fleets = list(dict.fromkeys(fleet for fleet, _ in keys))
-    columns = sorted(keys, key=lambda column: fleets.index(column[0]))
-    found = {column: {row.method: row for row in board[task, *column]} for column in columns}
-    names = list(dict.fromkeys(name for column in columns for name in found[column]))
-    head = " | ".join(f"{fleet}, {optimizer}" for fleet, optimizer in columns)
-    lines = [f"| row | {head} |", "| --- |" + " ---: |" * len(columns)]
-    best = {column: next(iter(found[column]), None) for column in columns}
+    """Return all rows of a task over its fleets, in order of the first fleet's time: plain / with an optimizer.
+
+    Bold is the fastest of each fleet.
+    """
+    fleets = [fleet for one, fleet in board if one == task]
+    found = {fleet: {row.method: row for row in board[task, fleet]} for fleet in fleets}
+    names = list(dict.fromkeys(row.method.split("+")[0] for fleet in fleets for row in board[task, fleet]))
+    extra = next(
+        (row.method.split("+")[1] for rows in found.values() for row in rows.values() if "+" in row.method), ""
+    )
+    lines = [f"| row | {' | '.join(fleets)} |", "| --- |" + " ---: |" * len(fleets)]
     for name in names:
         cells = []
-        for column in columns:
-            text = minutes(found[column].get(name))
-            cells.append(f"**{text}**" if best[column] == name else text)
+        for fleet in fleets:
+            pair = [found[fleet].get(one) for one in (name, f"{name}+{extra}")]
+            best = board[task, fleet][0].method
+            cells.append(" / ".join(_short(row, best) for row in pair if row is not None) or "–")
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return lines
 
 
-def page_of(board: Board, targets: Mapping[str, float]) -> list[str]:
-    """Return the page: an overview of every task, then the standings of every fleet."""
+def _short(row: Standing, best: str) -> str:
+    text = f"{row.mean_seconds / 60:.1f}" if row.reached else "missed"
+    text += f" ({row.reached} of {row.seeds})" if 0 < row.reached < row.seeds else ""
+    return f"**{text}**" if row.method == best else text
+
+
+def page_of(board: Board, targets: Mapping[str, float], most: int | None = None) -> list[str]:
+    """Return the page: an overview of every task, then the standings of every fleet, the first `most` rows of them."""
     lines = []
-    for task in dict.fromkeys(task for task, _, _ in board):
+    for task in dict.fromkeys(task for task, _ in board):
         seeds = [row.seeds for key, rows in board.items() if key[0] == task for row in rows]
         span = str(min(seeds)) if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
         lines += [f"### {task}: minutes to {targets.get(task, 0.0):.0%} accuracy, {span} seeds", ""]
         lines += [*overview_of(board, task), ""]
-        for (one, fleet, optimizer), rows in board.items():
+        for (one, fleet), rows in board.items():
             if one == task:
-                lines += [f"#### {task}, {fleet}, {optimizer}", "", *table_of(rows), ""]
+                lines += [f"#### {task}, {fleet}", "", *table_of(rows[:most]), ""]
     return lines
 
 

@@ -12,6 +12,7 @@ def advise(
     board: Annotated[
         Path | None, typer.Option(help="Folder of your own leaderboard; default: the one that came with adagq.")
     ] = None,
+    task: Annotated[str, typer.Option(help="Task of the board whose times count: digits or fashion.")] = "digits",
     rows: Annotated[int, typer.Option(min=1, help="How many rows to show.")] = 8,
 ) -> None:
     """Pick the method for your fleet from the leaderboard, with the reason and the expected time."""
@@ -22,4 +23,4 @@ def advise(
     from adagq.experiments.plan_input import parse_count
     from adagq.simulation.fleet import load_fleet
 
-    Console().print(advice_table(pick(load_fleet(fleet), parse_count(params), board), rows))
+    Console().print(advice_table(pick(load_fleet(fleet), parse_count(params), board, task), task, rows))

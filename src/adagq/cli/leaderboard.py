@@ -9,7 +9,7 @@ from adagq.cli.common import Seeds, Workers, follow, worker_count
 
 
 def leaderboard(
-    scale: Annotated[str, typer.Option(help="Task of the board; so far: digits.")] = "digits",
+    scale: Annotated[str, typer.Option(help="Tasks of the board: digits, fashion, or all.")] = "all",
     fleets: Annotated[
         str | None, typer.Option(help="paper,slower-10,slower-100,failing: some of them; default: all.")
     ] = None,
@@ -20,17 +20,21 @@ def leaderboard(
     out: Annotated[Path, typer.Option(help="Folder of the results; runs that are there are kept.")] = Path(
         "results/leaderboard"
     ),
-    page: Annotated[Path | None, typer.Option(help="Draw the standings between the marks of this page.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Draw overviews and first places between the marks of this page, too.")
+    ] = None,
     workers: Workers = None,
     show_only: Annotated[bool, typer.Option("--show-only", help="Run nothing; show what is there.")] = False,
 ) -> None:
     """Rank the methods by the time to the target on each fleet; interrupted, the same command goes on."""
     from adagq.benchmarks import leaderboard as board
-    from adagq.benchmarks.standings import PAGE, page_of, standings, write_page
+    from adagq.benchmarks.standings import MOST, PAGE, page_of, standings, write_page
     from adagq.core.errors import ConfigError
 
     if sweep is None:
-        entries = board.load(_names(scale), _names(fleets), _names(methods), _names(optimizers), seeds)
+        entries = board.load(
+            [] if scale == "all" else _names(scale), _names(fleets), _names(methods), _names(optimizers), seeds
+        )
     else:
         entries = board.sweep(sweep)
     if not show_only:
@@ -43,7 +47,9 @@ def leaderboard(
     lines = page_of(found, targets)
     typer.echo("\n".join(lines))
     if sweep is None:
-        typer.echo(write_page(lines, page or out / PAGE))
+        typer.echo(write_page(lines, out / PAGE))
+        if page is not None:
+            typer.echo(write_page(page_of(found, targets, MOST), page))
 
 
 def _names(given: str | None) -> list[str]:
