@@ -143,3 +143,12 @@ def test_headlines() -> None:
     assert "while lame did not get there in 30.0 s" in headline(summarize(few_rows(), 0.8, baseline="lame"))
     one = rows_and_ledger(("qsgd",), seeds=1)[0]
     assert headline(summarize(one, 0.85)).startswith("qsgd reaches 85 % accuracy in ")
+
+
+def test_a_tie_is_no_speed_up() -> None:
+    rows = rows_and_ledger(("qsgd", "fedavg"), seeds=1)[0]
+    same = [{**row, "method": name} for row in rows if row["method"] == "qsgd" for name in ("qsgd", "fedavg")]
+    summary = summarize(same, 0.85)
+    summary["methods"] = {name: summary["methods"][name] for name in ("qsgd", "fedavg")}
+    assert headline(summary).endswith(", as does fedavg.")
+    assert " takes as long (" in runner_up(summary)

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from adagq.report import summarize, summary_table, units
+from adagq.report.table import sheet
 from made_up import rows_and_ledger
 
 Lines = list[dict[str, Any]]
@@ -79,3 +80,20 @@ def test_differential_privacy_is_said_with_what_was_spent_in_the_last_round() ->
     assert summary["methods"]["adagq-fit"]["epsilon"]["mean"] == 0.5 * last
     text = " ".join(text_of(summary).split())
     assert "Differential privacy of each client at delta = 1e-05, epsilon: adagq-fit" in text
+
+
+def test_parts_of_the_time_are_hardly_finer_than_the_whole() -> None:
+    rows = rows_and_ledger(("qsgd",), seeds=1)[0]
+    for row in rows:
+        row["upload_seconds"] = 1e-4
+    table = sheet(summarize(rows, 0.85))
+    cells = dict(zip((name.split()[0] for name in table.columns), table.lines[0].cells, strict=True))
+    assert cells["upload"].mean.strip("0.") == ""
+    assert len(cells["upload"].mean) <= len(cells["time"].mean) + 1
+
+
+def test_columns_that_compare_are_there_where_there_is_something_to_compare_with() -> None:
+    alone = sheet(summarize(rows_and_ledger(("qsgd",), seeds=1)[0], 0.85))
+    assert not {"tax", "speed-up vs fedavg"} & set(alone.columns)
+    both = sheet(summarize(rows_and_ledger(("qsgd", "fedavg", "ideal"), seeds=1)[0], 0.85))
+    assert both.columns[-2:] == ("tax", "speed-up vs fedavg")

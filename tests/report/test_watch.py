@@ -14,8 +14,8 @@ from adagq.report.units import bytes_text, percent, seconds_text
 from adagq.report.watch import view
 
 
-def shown(run_dir: Path) -> str:
-    console = Console(file=io.StringIO(), width=120)
+def shown(run_dir: Path, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
     console.print(view(run_dir))
     return console.file.getvalue()
 
@@ -52,6 +52,7 @@ def test_a_round_under_way_says_who_works_waits_and_is_lost(tmp_path: Path) -> N
         client: {"name": f"site-{client}", "state": state, "since": time.time() - 5} for client, state in states.items()
     }
     (tmp_path / "status.json").write_text(json.dumps({"round": 3, "at": time.time(), "nodes": nodes}), "utf-8")
+    assert "…" not in shown(tmp_path, width=80)
     text = shown(tmp_path)
     assert "round 2 closed, round 3 under way" in " ".join(text.split())  # the path before it may fill a line
     assert f"accuracy {percent(0.4)} after {seconds_text(4.0)}" in text

@@ -105,9 +105,33 @@ def test_no_ledger_no_accuracy_no_config(tmp_path: Path) -> None:
     write_run(tmp_path, rows, [])
     (tmp_path / "ledger.jsonl").unlink()
     (tmp_path / "config.toml").unlink()
-    with pytest.raises(ConfigError, match="target"):
-        write_report(tmp_path)
+    assert "no round was evaluated" in write_report(tmp_path).read_text()
     assert "no round was evaluated" in write_report(tmp_path, target=0.5).read_text()
+
+
+def test_a_run_without_a_target_is_measured_by_the_best_that_all_its_runs_reached(tmp_path: Path) -> None:
+    """A Flower app's run directory is such a one."""
+    rows, ledger = rows_and_ledger(("qsgd", "topk"), seeds=2, slow_learner="topk")
+    rows = [row | {"clock": "measured"} for row in rows]
+    run_dir = write_run(tmp_path, rows, ledger)
+    (run_dir / "config.toml").write_text("seed = 0\n[training]\nmax_rounds = 10\n", "utf-8")
+    best = {(row["method"], row["seed"]): 0.0 for row in rows}
+    for row in rows:
+        best[row["method"], row["seed"]] = max(best[row["method"], row["seed"]], row["accuracy"])
+    page = write_report(run_dir, figures=False).read_text()
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert summary["run"]["target"] == min(best.values())
+    assert all(record["reached"] == 1 for record in summary["methods"].values())
+    assert "No target was set" in page
+    assert "<code>flwr run .</code>" in page
+    later = [row | {"round": row["round"] + 60, "accuracy": 0.99, "seconds": row["seconds"] + 1e6} for row in rows]
+    write_run(tmp_path, [*rows, *later], ledger)
+    (run_dir / "config.toml").write_text("seed = 0\n", "utf-8")
+    write_report(run_dir, figures=False)  # the run went on: its own best counts, not the one of the report before
+    assert json.loads((run_dir / "summary.json").read_text())["run"]["target"] == 0.99
+    assert "No target was set" not in write_report(run_dir, target=0.5, figures=False).read_text()
+    write_report(run_dir, figures=False)
+    assert json.loads((run_dir / "summary.json").read_text())["run"]["target"] == 0.5  # what was asked for stays
 
 
 def test_torn_last_line_is_dropped_but_damage_is_not(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ def run_facts(directory: Path, config_text: str) -> dict[str, Any]:
     if summary.is_file():
         try:
             known = json.loads(summary.read_text(encoding="utf-8"))["run"]
+            if not known.get("target_named", True):  # it was the rows', and there may be more of them
+                known["target"] = None
             facts |= {key: known[key] for key in KEPT if known.get(key) and not facts[key]}
         except (json.JSONDecodeError, KeyError, AttributeError, TypeError):
             pass  # it is rebuilt anyway

@@ -4,6 +4,8 @@ from adagq.report.summary import Summary, is_reference
 from adagq.report.table import fastest_method
 from adagq.report.units import percent, seconds_text
 
+ALIKE = 1.005  # times nearer to each other than this are not told apart
+
 
 def headline(summary: Summary) -> str:
     """One sentence that claims no more than the seeds show."""
@@ -17,7 +19,7 @@ def headline(summary: Summary) -> str:
     parts = [f"{best} reaches {target} accuracy in {seconds_text(record['seconds']['mean'])}"]
     if best != run["baseline"]:
         if record["speedup"]["mean"] is not None:
-            parts.append(f"{record['speedup']['mean']:.1f} times as fast as {run['baseline']}")
+            parts.append(_faster(record["speedup"]["mean"], run["baseline"]))
         elif record["speedup_at_least"]["mean"] is not None:
             parts.append(f"while {run['baseline']} did not get there in {_spent(rivals[run['baseline']])}")
     if record["tax"]["mean"] is not None:
@@ -38,7 +40,15 @@ def runner_up(summary: Summary) -> str:
         return ""
     second = min(times, key=times.__getitem__)
     factor = times[second] / methods[best]["seconds"]["mean"]
+    if factor < ALIKE:
+        return f"The next best, {second}, takes as long ({seconds_text(times[second])})."
     return f"The next best, {second}, takes {factor:.2f} times as long ({seconds_text(times[second])})."
+
+
+def _faster(speedup: float, baseline: str) -> str:
+    if speedup < ALIKE:
+        return f"as does {baseline}"
+    return f"{speedup:.{1 if speedup >= 1.1 else 2}f} times as fast as {baseline}"
 
 
 def _limit(tax: float) -> str:

@@ -153,7 +153,7 @@ def _method(name: str, record: dict[str, Any], summary: Summary, ink: Any) -> di
         "reference": is_reference(name, summary),
         "reached": record["reached"],
         "reach": {over: _short(needed) if (needed := to_target(record, over)) else None for over in OVER},
-        "means": {key: _rounded(numbers[key]["mean"]) for key in keys},
+        "means": {key: _rounded(numbers[key]["mean"], 9) for key in keys},  # rounded once, where it is shown
         "stds": {key: _rounded(numbers[key]["std"]) for key in keys},
     }
 
@@ -187,6 +187,8 @@ def _plus(text: Callable[[float], str], std: float) -> str:
 def _command(summary: Summary) -> str:
     run = summary["run"]
     methods = [name for name in summary["methods"] if name != run["reference"]]
+    if run["clock"] == "measured" and not run["task"]:  # a Flower app of somebody's own
+        return "flwr run ."
     if run["clock"] == "measured":
         return f"adagq deploy local config.toml --nodes {run['clients']}"
     if len(summary["methods"]) == 1:

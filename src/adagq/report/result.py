@@ -43,12 +43,18 @@ class Result:
     """What a run left in `directory`; `diverged` has the round in which each (method, seed) ended that diverged.
 
     A run without a directory of its own lies in a temporary one, which goes when the result does (`keep` holds it).
+    `target` takes the place of the run's own target accuracy.
     """
 
     def __init__(
-        self, directory: Path, diverged: Mapping[tuple[str, int], int] | None = None, keep: object = None
+        self,
+        directory: Path,
+        diverged: Mapping[tuple[str, int], int] | None = None,
+        keep: object = None,
+        target: float | None = None,
     ) -> None:
         self.directory = directory
+        self.target = target
         self.diverged = dict(diverged or {})
         self._keep = keep
 
@@ -70,7 +76,7 @@ class Result:
     @cached_property
     def summary(self) -> MethodSummaries:
         """What every method needed until it first reached the target; see `adagq.report.summary`."""
-        return MethodSummaries(run_summary(self._run))
+        return MethodSummaries(run_summary(self._run, self.target))
 
     def table(self) -> "Table":
         """Return the comparison for a terminal: `rich.print(result.table())`."""
@@ -90,7 +96,9 @@ class Result:
 
     def report(self, path: Path | str | None = None) -> Path:
         """Write the page; without a path report.html with all its files goes into the run's directory."""
-        return write_report(self.directory) if path is None else write_page(self._run, self.summary, Path(path))
+        if path is None:
+            return write_report(self.directory, target=self.target)
+        return write_page(self._run, self.summary, Path(path))
 
     @cached_property
     def _run(self) -> Run:

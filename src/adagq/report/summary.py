@@ -1,6 +1,7 @@
 """Rows -> summary.json: what every method needed until it first reached the target accuracy.
 
-    {"run":     {"target", "seeds", "payload_scale", "task", "fleet", "clients", "clock", "baseline", "reference"},
+    {"run":     {"target", "seeds", "payload_scale", "task", "fleet", "clients", "clock", "baseline", "reference",
+                 "target_named": false where the target is the best accuracy that every run reached},
      "methods": {name: {"reached": share of seeds,
                         "rounds", "seconds", "upload_bytes", "download_bytes", "round_seconds",
                         "compute_seconds", "upload_seconds", "download_seconds", "waiting_seconds",

@@ -18,6 +18,7 @@ from adagq.report.units import Unit, digits, percent, pick_bytes, pick_seconds, 
 ONE: Unit = ("", 1.0)
 SPLIT = ("compute", "upload", "download", "waiting")
 SERVER_MATTERS = 0.05  # of the time
+TARGET_NOTE = "No target was set: this is the best that every run reached. `adagq report --target` takes another."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,11 @@ def sheet(summary: Summary) -> Sheet:
         (f"down {data[0]}", "download_bytes", data),
         (f"time {total[0]}", "seconds", total),
         *((f"{phase} {total[0]}", f"{phase}_seconds", total) for phase in _phases(summary, records)),
-        ("tax", "tax", ONE),
-        (f"speed-up vs {run['baseline']}", "speedup", ONE),
     ]
+    if any(record["tax"]["mean"] is not None for record in methods.values()):
+        columns.append(("tax", "tax", ONE))
+    if any(record[key]["mean"] is not None for record in methods.values() for key in ("speedup", "speedup_at_least")):
+        columns.append((f"speed-up vs {run['baseline']}", "speedup", ONE))
     lines = tuple(
         Line(
             name,
@@ -83,6 +86,7 @@ def sheet(summary: Summary) -> Sheet:
         f"Tax: time over that of {run['reference']}, the same fleet with free links and one-epoch rounds."
         if run["reference"] in methods
         else "",
+        "" if run.get("target_named", True) else TARGET_NOTE,
         scale_note(run["payload_scale"]),
         _privacy_note(methods),
     ]
@@ -171,5 +175,9 @@ def _measure(numbers: Mapping[str, Any], record: Mapping[str, Any], key: str, un
         return Measure("–")
     mean = digits(spread["mean"] / unit[1])
     decimals = len(mean.partition(".")[2])
+    if key.endswith("_seconds"):  # a part of the time: hardly finer than the whole, so 0.00 and not 0.000222 of 17.5
+        whole = digits(numbers["seconds"]["mean"] / unit[1])
+        decimals = min(decimals, len(whole.partition(".")[2]) + 1)
+        mean = f"{spread['mean'] / unit[1]:.{decimals}f}"
     std = f"±{spread['std'] / unit[1]:.{decimals}f}" if spread["std"] else ""
     return Measure(f"{prefix}{mean}{'×' if key == 'speedup' else ''}", std)

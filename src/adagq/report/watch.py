@@ -95,11 +95,12 @@ def _curve(rows: Sequence[Row]) -> str:
 
 
 def _clients(clients: Sequence[ClientNow]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for name in ("client", "now"):
         table.add_column(name, no_wrap=True)
     for name in COLUMNS:
-        table.add_column(name, justify="right")
+        heading = name.replace("download", "down-load").replace("incidents", "inci-dents")
+        table.add_column(heading.replace("-", "-\n").replace(" ", "\n"), justify="right", no_wrap=True)
     for one in clients:
         state = Text(state_text(one), style=STYLES.get(one.state or "", ""))
         table.add_row(f"{one.client} {escape(one.name)}".strip(), state, *cells_of(one), str(one.incidents or ""))
