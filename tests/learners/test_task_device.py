@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from adagq.core.errors import ConfigError
+from adagq.experiments.config import on_defaults, resolve
 from adagq.learners import FlatModule, LearningTask
 from adagq.learners.devices import device_of
 
@@ -65,3 +66,21 @@ def test_a_model_on_another_device_gets_its_batches_there():
     assert flat.device == inputs.device == targets.device == torch.device("meta")
     assert all(group.vector.device == group.gradient.device == flat.device for group in flat.groups)
     assert flat.module(inputs).shape == (4, 2)
+
+
+def test_mixed_precision_learns_nearly_the_same_in_float32_weights():
+    def trained(precision):
+        learner = LearningTask(data="digits", model="cnn", clients=4, precision=precision).build().learner(0)
+        learner.train(2, 0.05, seed=3)
+        return learner.dump()[0]
+
+    full, mixed = trained("float32"), trained("bfloat16")
+    assert mixed.dtype == full.dtype == "float32"
+    assert (mixed == trained("bfloat16")).all()  # the same each time
+    distance = abs(mixed - full).max()
+    assert 0.0 < distance < 0.1 * abs(full).max()
+
+
+def test_an_unknown_precision_is_named():
+    with pytest.raises(ConfigError, match=r"task\.precision"):
+        resolve(on_defaults({"task": {"precision": "float8"}}))

@@ -8,7 +8,7 @@ imports torch; making a task does not.
 
 import math
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -27,9 +27,10 @@ class LearningTask:
     """One learning task. `seed` draws the partition, the held-out and the test samples, not the model."""
 
     function: Text | None = None  # "my.py:build" or "module:build": makes model, data and split; `clients` alone counts
-    data: Text = "digits"  # the data set
+    # digits, fashion-mnist, cifar10, synthetic; text: characters, shakespeare; tables: wine, breast-cancer; users
+    data: Text = "digits"
     data_folder: Text | None = None  # where fashion-mnist and cifar10 lie; None: the usual places
-    model: Text = "cnn"  # the model that is trained
+    model: Text = "cnn"  # resnet18, googlenet, cnn, linear, mlp, mlp_bn; for text lstm
     width: Count | None = None  # None: the model's own
     stem: Text | None = None  # "cifar" (the default), "imagenet" or, resnet18 only, "stride2"; resnet18 and googlenet
     partition: Text = "sigma_d"  # how unlike the clients' data are: iid, sigma_d, dirichlet, contiguous, natural
@@ -47,6 +48,8 @@ class LearningTask:
     seed: Annotated[Whole, Field(ge=0)] = 0
     plugins: tuple[Text, ...] = ()  # files and modules that register parts: every worker loads them before it builds
     device: Text = "cpu"  # where clients train: auto, cpu, cuda (all of them), cuda:1, … or mps
+    # Of forward and backward passes in training: "bfloat16" is mixed precision; weights, sums and updates stay float32.
+    precision: Literal["float32", "bfloat16"] = "float32"
     channels_last: Flag = False  # memory format of images: other kernels, so other rows in the last digits
     # Of data that are drawn: `synthetic`, `characters` and `users`.
     shape: tuple[Count, ...] | None = None  # of one sample; None: (1, 16, 16) and 32 characters
@@ -87,4 +90,5 @@ class LearningTask:
             momentum=self.momentum,
             weight_decay=self.weight_decay,
             device=device_of(self.device),
+            precision=self.precision,
         )

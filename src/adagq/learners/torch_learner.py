@@ -29,6 +29,7 @@ from adagq.learners.travelling import tied_names
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
+PRECISIONS = ("float32", "bfloat16")  # bfloat16: mixed precision, by torch's autocast
 EVALUATION_BATCH = 500
 KEPT_LEARNERS = 256  # of clients whose samples are made when they are asked for
 
@@ -57,7 +58,11 @@ class TorchLearner:
         momentum: float = 0.0,
         weight_decay: float = 0.0,
         loss: Loss = cross_entropy,
+        precision: str = "float32",
     ) -> None:
+        if precision not in PRECISIONS:
+            raise ConfigError(f"task.precision = {precision!r}: must be one of {', '.join(PRECISIONS)}")
+        self._mixed = precision == "bfloat16"
         self.model = module if isinstance(module, FlatModule) else FlatModule(module)
         self._train = Samples.of(train)
         self._held_out = None if held_out is None else Samples.of(held_out)
@@ -126,7 +131,8 @@ class TorchLearner:
                     inputs, targets = self.model.accept(*self._train.batch(rows))
                     for group in groups:
                         group.gradient.zero_()
-                    loss = self._loss(module(inputs), targets)
+                    with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._mixed):
+                        loss = self._loss(module(inputs), targets)
                     loss.backward()  # type: ignore[no-untyped-call]
                     for group, (first, added) in zip(groups, pulls, strict=False):  # no pulls: no group is pulled
                         group.gradient.mul_(1.0 - self._inertia).add_(added)
@@ -192,6 +198,7 @@ class TorchPopulation:
         weight_decay: float = 0.0,
         loss: Loss = cross_entropy,
         device: torch.device | str = "cpu",
+        precision: str = "float32",
     ) -> None:
         if not clients:
             raise DataError("a population needs at least one client")
@@ -203,7 +210,13 @@ class TorchPopulation:
         with seeded(0):
             self._model = FlatModule(build().to(device))
         self._learner = partial(
-            TorchLearner, self._model, batch_size=batch_size, momentum=momentum, weight_decay=weight_decay, loss=loss
+            TorchLearner,
+            self._model,
+            batch_size=batch_size,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            loss=loss,
+            precision=precision,
         )
         self._clients = clients
         self._learners: dict[int, TorchLearner] = {}  # those that were asked for last
