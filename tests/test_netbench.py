@@ -42,15 +42,21 @@ def test_a_cut_leaves_a_table_and_the_next_call_goes_on(netbench: dict[str, Modu
     for row, seconds in (("flower-fedavg", 90.0), ("adagq-auto", 30.0)):
         rounds = [{"round": 1, "seconds": seconds / 2, "accuracy": 0.5}]
         rounds += [{"round": 2, "seconds": seconds, "accuracy": 0.93}]
-        run.write(tmp_path / "fast" / f"measured-{row}-1.json", {"rounds": rounds, "upload_bytes": 2e6})
+        exchanges = [{"round": number, "upload_bytes": 1e6} for number in (1, 2, 3)]
+        run.write(tmp_path / "fast" / f"measured-{row}-1.json", {"rounds": rounds, "exchanges": exchanges})
     predicted = {"rounds": [{"round": 2, "seconds": 33.0, "accuracy": 0.91}]}
     (tmp_path / "fast" / "predicted-adagq-auto-1.json").write_text(json.dumps(predicted), "utf-8")
     assert [one for _, one in run.missing(given, "measured")] == todo[2:]
     lines = netbench["table"].table(tmp_path).splitlines()
-    assert "| adagq-auto | 1 of 1 | 30.0 | 2.0 | 2.0 | 0.33 | 33.0 | +10.0% |" in lines
+    assert "| adagq-auto | 1 of 1 | 30.0 | 30 | 2.0 | 2.0 | 3.00 times | 33.0 | +10% |" in lines
 
 
 def test_a_run_that_missed_the_target_is_counted_as_missed(netbench: dict[str, ModuleType], tmp_path: Path) -> None:
     rounds = [{"round": 60, "seconds": 500.0, "accuracy": 0.89}]
-    netbench["run"].write(tmp_path / "slow" / "measured-topk-0.json", {"rounds": rounds})
-    assert "| topk | 0 of 1 |" in netbench["table"].table(tmp_path)
+    netbench["run"].write(tmp_path / "slow" / "measured-flower-fedavg-1.json", {"rounds": rounds})
+    rounds = [{"round": 9, "seconds": 100.0, "accuracy": 0.91}]
+    netbench["run"].write(tmp_path / "slow" / "measured-topk-1.json", {"rounds": rounds})
+    lines = netbench["table"].table(tmp_path).splitlines()
+    assert any(line.startswith("| flower-fedavg | 0 of 1 |  | > 500 |") for line in lines)
+    assert any(line.startswith("| topk | 1 of 1 | 100.0 | 100 |") and "> 5.00 times" in line for line in lines)
+    assert any(line.startswith("| topk | 0 of 1 |  | > 100 |") for line in lines), "the second target was not reached"

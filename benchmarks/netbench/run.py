@@ -31,7 +31,7 @@ from scenes import (
     MOST_ROUNDS,
     ROWS,
     SCENES,
-    TARGET,
+    TARGETS,
     UPLINKS_MBPS,
     Scene,
     predict,
@@ -64,7 +64,8 @@ def measure(scene: Scene, row: str, seed: int, folder: Path) -> dict[str, Any]:
     """Run one row to the target and return its figures."""
     out, plain = folder / "out", row == FLOWERS_OWN
     config = {"method": row, "seed": seed, "nodes": len(UPLINKS_MBPS), "hidden": HIDDEN, "lr": LEARNING_RATE}
-    config |= {"num-server-rounds": MOST_ROUNDS, "target": TARGET, "epoch-seconds": scene.epoch_seconds}
+    config |= {"num-server-rounds": MOST_ROUNDS, "target": TARGETS[-1], "epoch-seconds": scene.epoch_seconds}
+    config |= {"longest-seconds": scene.longest_seconds}
     config |= {"data": str(digits(folder / "digits.npz")), "out": str(out)}
     load_before = os.getloadavg()[0]
     with links(scene.rates_mbps(seed, 0.0)) as made, Namespaced(made, folder / "flower", plain) as federation:
@@ -80,7 +81,7 @@ def measure(scene: Scene, row: str, seed: int, folder: Path) -> dict[str, Any]:
             running.kill()
         if not (out / "rounds.json").is_file():
             raise AdagqError(f"{row} did not finish: {federation.tail('run', 20)}")
-    figures = {"scene": scene.name, "row": row, "seed": seed, "target": TARGET}
+    figures = {"scene": scene.name, "row": row, "seed": seed, "targets": TARGETS}
     figures |= {"rounds": json.loads((out / "rounds.json").read_text("utf-8"))}
     figures |= {"load": [load_before, os.getloadavg()[0]], "cores": os.cpu_count()}
     return figures if plain else figures | details(out / "run", figures["rounds"])
