@@ -17,7 +17,7 @@ RUN python -m pip install --no-cache-dir --constraint /dist/constraints.txt \
     && rm -r /dist \
     && useradd --create-home --uid 1000 adagq \
     && install --directory --owner adagq /home/adagq/runs
-USER adagq
+USER 1000
 WORKDIR /home/adagq
 # The codecs' kernels, compiled once into the user's cache.
 RUN python -c "import numpy, adagq; adagq.codecs.decode(adagq.codecs.QSGD().encode(numpy.ones(9, 'f4'), seed=1))"

@@ -5,7 +5,7 @@ import rich
 import adagq
 
 result = adagq.compare(
-    methods=["fedavg", "adagq-fit"],
+    methods=["fedavg", "adagq-auto"],
     training={"target": 0.8, "max_rounds": 40},
     task={"clients": 8, "samples_per_client": 100},
     fleet={"uplink_mbps": [2, 20], "downlink_mbps": 50},

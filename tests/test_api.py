@@ -136,7 +136,7 @@ def test_the_example_compares_and_plots(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, check=True, cwd=tmp_path, env=dict(os.environ)
     )
-    assert "adagq-fit" in done.stdout
+    assert "adagq-auto" in done.stdout
     assert (tmp_path / "accuracy.svg").stat().st_size > 2000
     assert (tmp_path / "report.html").stat().st_size > 20_000
 

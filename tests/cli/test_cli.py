@@ -127,6 +127,15 @@ def test_every_settings_key_has_a_meaning() -> None:
     assert [setting.key for setting in settings_under() if not setting.meaning] == []
 
 
+def test_the_meaning_of_a_name_lists_the_names_that_there_are() -> None:
+    from adagq.data import DATASETS
+    from adagq.learners.models import MODELS
+
+    meanings = {setting.key: re.split(r"[^\w-]+", setting.meaning) for setting in settings_under("task.")}
+    assert set(DATASETS) <= set(meanings["task.data"])
+    assert set(MODELS) <= set(meanings["task.model"])
+
+
 def test_init_writes_a_file_that_changes_nothing_until_it_is_edited(capsys: pytest.CaptureFixture[str]) -> None:
     assert adagq("init") == 0
     assert "adagq.toml" in capsys.readouterr().out
@@ -176,7 +185,7 @@ def test_what_an_option_needs_is_found_before_training(
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert adagq("train", "--out", "run", *SMALL) == 0  # the page is not worth a run: its table is there
     shown = capsys.readouterr()
-    assert "adagq-fit" in shown.out
+    assert "adagq-auto" in shown.out
     assert 'pip install "adagq[report]", then adagq report run' in shown.err
     monkeypatch.setitem(sys.modules, "flwr", None)
     assert adagq("deploy", "local", "--out", "run") == 2

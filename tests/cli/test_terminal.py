@@ -57,3 +57,23 @@ def test_a_terminal_has_the_bar_instead(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(terminal, "LOG_SECONDS", 0.0)
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     assert sum("round 2, 20 %" in line and "left" not in line for line in said(console, ("qsgd", 1), ("qsgd", 2))) == 1
+
+
+def test_the_first_round_of_a_run_says_nothing_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels compile in it: a minute, once, which used to become an hour for the rounds to come."""
+    monkeypatch.setattr(terminal, "LOG_SECONDS", 0.0)
+    clock = iter((0.0, 60.0, 61.0, 62.0, 122.0, 123.0))  # the start, three rounds of one run, two of the next
+    monkeypatch.setattr(terminal.time, "perf_counter", lambda: next(clock))
+    rounds = (("qsgd", 1), ("qsgd", 2), ("qsgd", 3), ("ideal", 1), ("ideal", 2))
+    lines = said(Console(file=io.StringIO(), width=100), *rounds)
+    assert "left" not in lines[0]
+    assert "at most 18.0 s left" in lines[1]  # eight rounds here, ten of the next run
+    assert "about 2.00 s left" in lines[4]  # lines[3] is the end of the first run
+    assert "about 1.00 s left" in lines[5]
+
+
+def test_a_log_has_no_empty_lines() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    show(steps(("qsgd", 1), ("ideal", 1)), 2, 10, console)
+    assert isinstance(console.file, io.StringIO)
+    assert len(console.file.getvalue().splitlines()) == 2

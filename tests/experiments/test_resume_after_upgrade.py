@@ -47,3 +47,14 @@ def test_another_value_of_it_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     other = resolve(TREE | {"task": {**TREE["task"], "channels_last": True}})  # type: ignore[dict-item]
     with pytest.raises(CheckpointError, match="channels_last"):
         next(runner.run(other, tmp_path, resume=True))
+
+
+def test_another_default_of_the_method_to_train_changes_no_comparison(tmp_path: Path) -> None:
+    before, now = resolve(TREE | {"method": "adagq-fit"}), resolve(TREE)
+    assert before.method != now.method
+    list(runner.run(now, tmp_path / "whole"))
+    steps = runner.run(before, tmp_path / "run")
+    next(steps), next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert [step.row["round"] for step in runner.run(now, tmp_path / "run", resume=True)] == [3, 4]
+    assert (tmp_path / "run/rows.jsonl").read_bytes() == (tmp_path / "whole/rows.jsonl").read_bytes()

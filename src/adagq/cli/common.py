@@ -140,7 +140,7 @@ def check_diverged(config: "Config", out: Path) -> None:
         raise DivergedError(divergence_text(config, diverged))
 
 
-def show_report(run_dir: Path, tensorboard: bool = False) -> None:
+def show_report(run_dir: Path, tensorboard: bool = False, target: float | None = None) -> None:
     """Print the table of a run, write its report and say where the page is."""
     from rich.console import Console
 
@@ -148,7 +148,7 @@ def show_report(run_dir: Path, tensorboard: bool = False) -> None:
     from adagq.report import write_tensorboard
     from adagq.report.result import Result
 
-    result = Result(run_dir)
+    result = Result(run_dir, target=target)
     Console().print(result.table())
     if tensorboard:
         write_tensorboard(run_dir)

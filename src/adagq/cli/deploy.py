@@ -25,7 +25,7 @@ def local(
     config: ConfigFile = None,
     task: Task = None,
     nodes: Annotated[int, typer.Option(min=1, help="SuperNodes to start.")] = 4,
-    method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
+    method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-auto.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds at most.")] = None,
     slow: Annotated[str, typer.Option(help="Nodes that train longer, NODE=SECONDS: 3=10 is node 3 by 10 s.")] = "",
     tls: Annotated[bool, typer.Option("--tls", help="Encrypt, and authenticate nodes.")] = False,

@@ -34,7 +34,8 @@ def from_csv(
     with replacing(out) as file:
         file.write(fleet_toml(made, csv.name).encode())
     count = sum(group.count for group in made.client)
-    typer.echo(f"{out}: {count} clients. Next: adagq plan --fleet {out} --params 11.2M, adagq compare --fleet {out}")
+    clients = "1 client" if count == 1 else f"{count} clients"
+    typer.echo(f"{out}: {clients}. Next: adagq plan --fleet {out} --params 11.2M, adagq compare --fleet {out}")
     if epoch_seconds is None and any(group.epoch_seconds is None for group in made.client):
         low, high = made.epoch_seconds if isinstance(made.epoch_seconds, tuple) else (made.epoch_seconds,) * 2
         typer.echo(

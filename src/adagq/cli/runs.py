@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def train(
     config: ConfigFile = None,
     task: Task = None,
-    method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-fit.")] = None,
+    method: Annotated[str | None, typer.Option(help="A row of `adagq methods`; default: adagq-auto.")] = None,
     seeds: Seeds = None,
     fleet: FleetFile = None,
     settings: Settings = None,
@@ -85,6 +85,10 @@ def compare(
 
 def report(
     run_dir: Annotated[Path, typer.Argument(help="A run directory.")],
+    target: Annotated[
+        float | None,
+        typer.Option(help="Accuracy above 0 and at most 1, in place of the run's own; default without one: its best."),
+    ] = None,
     tensorboard: Tensorboard = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Also write rows.parquet and ledger.parquet.")] = False,
 ) -> None:
@@ -94,7 +98,7 @@ def report(
         from adagq.report.parquet import require_parquet, write_parquet
 
         require_parquet()
-    show_report(run_dir, tensorboard)
+    show_report(run_dir, tensorboard, target)
     if parquet:
         for path in write_parquet(run_dir):
             typer.echo(path)

@@ -29,34 +29,38 @@ LOG_SECONDS = 60.0  # where no terminal shows a bar, a line says at most this of
 
 @dataclass
 class Forecast:
-    """Seconds left of `runs` runs, from the rounds that were seen: a resumed run has more behind it than these."""
+    """Seconds left of `runs` runs, from the rounds that were seen: a resumed run has more behind it than these.
+
+    The first round of a run has start-up in it (kernels that compile, nodes that join): it says nothing of the others.
+    """
 
     runs: int
     max_rounds: int
     _lengths: list[int] = field(default_factory=list)  # of the runs that have ended, in rounds
-    _rounds: int = 0  # of these runs, as far as seen
+    _rounds: int = 0  # of these runs, as far as seen, after their first
     _seconds: float = 0.0
 
     def end_run(self, round: int, rounds: int, seconds: float) -> None:
-        """Note a run that ended with `round`, after `rounds` in `seconds`."""
+        """Note a run that ended with `round`, its last `rounds` in `seconds`."""
         self._lengths.append(round)
         self._rounds += rounds
         self._seconds += seconds
 
     def text(self, round: int, rounds: int, seconds: float) -> str:
-        """Return the time left in words; the first round has start-up in it, and forecasts nothing."""
-        if rounds < 2 and not self._lengths:
+        """Return the time left in words; empty before there is a pace to tell it by."""
+        if not rounds and not self._rounds:
             return ""
         bound = "about" if self._lengths else "at most"
         return f", {bound} {seconds_text(self.seconds_left(round, rounds, seconds))} left"
 
     def seconds_left(self, round: int, rounds: int, seconds: float) -> float:
-        """Return the seconds left when the present run has come to `round`, after `rounds` in `seconds`."""
+        """Return the seconds left when the present run has come to `round`, its last `rounds` in `seconds`."""
         ended = len(self._lengths)
         usual = sum(self._lengths) / ended if ended else self.max_rounds
-        pace = seconds / rounds
+        before = self._seconds / self._rounds if self._rounds else seconds / rounds
+        pace = seconds / rounds if rounds else before
         here = pace * max(usual - round, 0.25 * round if ended else 0)
-        each = usual * (self._seconds / self._rounds if ended else pace)
+        each = usual * before
         return here + each * max(self.runs - ended - 1, 0)
 
 
@@ -70,18 +74,20 @@ def show(steps: Iterable[Step], runs: int, max_rounds: int, console: Console) ->
     forecast = Forecast(runs, max_rounds)
     last: Step | None = None
     begun = ended = logged = time.perf_counter()
-    rounds = 0
-    with Progress(*columns, console=console, transient=True) as progress:
+    rounds = 0  # of the present run, after its first
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("starting", total=runs, text="")
         for step in steps:
             now = time.perf_counter()
-            if last is not None and _name(last) != _name(step):
-                forecast.end_run(last.row["round"], rounds, ended - begun)
-                begun, rounds = ended, 0
-                progress.advance(bar)
-                console.print(_line(last), highlight=False, soft_wrap=True)
+            if last is None or _name(last) != _name(step):
+                if last is not None:
+                    forecast.end_run(last.row["round"], rounds, ended - begun)
+                    progress.advance(bar)
+                    console.print(_line(last), highlight=False, soft_wrap=True)
+                begun, rounds = now, 0
+            else:
+                rounds += 1
             last, ended = step, now
-            rounds += 1
             text = _state(step) + forecast.text(step.row["round"], rounds, now - begun)
             progress.update(bar, description=_name(step), text=text)
             if not console.is_terminal and now - logged >= LOG_SECONDS:
@@ -120,12 +126,12 @@ def plan_table(plan: Plan) -> Table:
     return table
 
 
-def advice_table(advice: Advice, rows: int) -> Table:
+def advice_table(advice: Advice, task: str, rows: int) -> Table:
     """Return the rows of an advice in order of the expected time, and how far it can be trusted."""
     best = advice.choices[0]
     caption = (
         f"Take {best.name}. {advice.reason}\nConfidence {advice.confidence}.\nTimes are the leaderboard's to its own "
-        f"target (digits, 20 clients) on its fleet {advice.fleet!r}, scaled to yours; your task needs more or fewer "
+        f"target ({task}, 20 clients) on its fleet {advice.fleet!r}, scaled to yours; your task needs more or fewer "
         "rounds of any row. `adagq compare --fleet` measures."
     )
     table = _table("Expected on your fleet", caption)

@@ -71,7 +71,7 @@ class Config(BaseModel):
     plugins: tuple[Text, ...] = ()  # files (.py) and modules that register parts of your own
     seed: NotNegative = 0  # draws clients, data, model and every rounding: same seed, same rows
     seeds: Positive = 1  # repeats: seed, seed + 1, …
-    method: Text = "adagq-fit"  # of `train`
+    method: Text = "adagq-auto"  # of `train`
     methods: tuple[Text, ...] = compared()  # of `compare`
     variants: dict[str, Variant] = {}  # rows of your own
     server_optimizer: dict[str, Any] | None = None  # such as { kind = "nesterov", momentum = 0.7, rate = 1.0 }

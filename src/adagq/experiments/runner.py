@@ -119,7 +119,7 @@ def run(
 
 def simulate(
     population: Population,
-    method: str | Method = "adagq-fit",
+    method: str | Method = "adagq-auto",
     fleet: fleets.FleetConfig | None = None,
     training: Training | None = None,
     seed: int = 0,
@@ -198,8 +198,12 @@ def whole_runs(config: Config, stored: str, rows: Sequence[Row]) -> set[tuple[st
 
 
 def same_settings(config: Config, stored: str) -> bool:
-    """Return whether settings that were written down, perhaps by another release, ask for the same runs."""
-    return _resolved(stored) == config
+    """Return whether settings that were written down, perhaps by another release, ask for the same runs.
+
+    `methods` says what is run; `method`, from which `train` makes it, has another default in another release.
+    """
+    before = _resolved(stored)
+    return before is not None and before.model_copy(update={"method": config.method}) == config
 
 
 def _resolved(stored: str) -> Config | None:
