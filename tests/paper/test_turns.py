@@ -57,6 +57,23 @@ def test_taking_turns_changes_no_row(whole: Path, tmp_path: Path) -> None:
     assert not list(whole.rglob("checkpoint.npz"))  # all runs are at their end
 
 
+def test_one_method_goes_to_its_end_alone_and_changes_no_row(whole: Path, tmp_path: Path) -> None:
+    first = list(run_in_turns(settings(), MILESTONES, tmp_path, only=["topk"]))
+    assert {step.row["method"] for step in first} == {"topk"}
+    assert (tmp_path / "config.toml").read_bytes() == (whole / "config.toml").read_bytes()
+    list(run_in_turns(settings(), MILESTONES, tmp_path, resume=True))
+    assert (tmp_path / "rows.jsonl").read_bytes() == (whole / "rows.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("scale", "name", "said"), [("medium", "topkk", "did you mean 'topk'"), ("smoke", "topk", "do not take turns")]
+)
+def test_methods_that_cannot_be_run_alone_are_refused(scale: str, name: str, said: str, tmp_path: Path) -> None:
+    called = CliRunner().invoke(app, ["reproduce", "fig6", "--scale", scale, "--methods", name, "--out", str(tmp_path)])
+    assert isinstance(called.exception, ConfigError)
+    assert said in str(called.exception)
+
+
 def test_methods_take_turns_and_a_stopped_cell_goes_on(whole: Path, tmp_path: Path) -> None:
     steps = run_in_turns(settings(), MILESTONES, tmp_path)
     order = [next(steps).method.name]

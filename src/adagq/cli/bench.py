@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adagq.cli.common import ConfigFile, Settings, Workers, settings_file, worker_count
+from adagq.cli.common import ConfigFile, Settings, Workers, names_in, settings_file, worker_count
 
 bench = typer.Typer(name="bench", help="Measure this machine; prints ratios.", no_args_is_help=True)
 
@@ -138,8 +138,7 @@ def bench_attack(
     from adagq.benchmarks.attack import run
 
     logging.getLogger("adagq").setLevel(logging.ERROR)  # incidents are what this is about
-    names = [name.strip() for name in attacks.split(",") if name.strip()]
-    run(method, rounds, workers=workers, settings=settings or [], seeds=seeds, attacks=names)
+    run(method, rounds, workers=workers, settings=settings or [], seeds=seeds, attacks=names_in(attacks))
 
 
 @bench.command("soak")

@@ -156,3 +156,8 @@ def show_report(run_dir: Path, tensorboard: bool = False, target: float | None =
         typer.echo(result.report())
     else:
         typer.echo(f'for the page and its figures: pip install "adagq[report]", then adagq report {run_dir}', err=True)
+
+
+def names_in(given: str | None) -> list[str]:
+    """Return the names of a comma-separated option; none if it was not given."""
+    return [name.strip() for name in (given or "").split(",") if name.strip()]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from adagq.cli.common import Seeds, Workers, follow, worker_count
+from adagq.cli.common import Seeds, Workers, follow, names_in, worker_count
 
 
 def leaderboard(
@@ -33,7 +33,7 @@ def leaderboard(
 
     if sweep is None:
         entries = board.load(
-            [] if scale == "all" else _names(scale), _names(fleets), _names(methods), _names(optimizers), seeds
+            [] if scale == "all" else names_in(scale), names_in(fleets), names_in(methods), names_in(optimizers), seeds
         )
     else:
         entries = board.sweep(sweep)
@@ -50,7 +50,3 @@ def leaderboard(
         typer.echo(write_page(lines, out / PAGE))
         if page is not None:
             typer.echo(write_page(page_of(found, targets, MOST), page))
-
-
-def _names(given: str | None) -> list[str]:
-    return [] if given is None else [name.strip() for name in given.split(",") if name.strip()]

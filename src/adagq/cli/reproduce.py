@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adagq.cli.common import Workers, follow, worker_count
+from adagq.cli.common import Workers, follow, names_in, worker_count
 
 
 def reproduce(
@@ -19,6 +19,10 @@ def reproduce(
     ] = "small",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many seeds; default: what the scale says.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue where an interrupted run stopped.")] = False,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Only these (a,b), to their end; for scales whose runs take turns: medium."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the results; default: results/SCALE.")] = None,
     workers: Workers = None,
     experiments: Annotated[
@@ -36,7 +40,7 @@ def reproduce(
     folder = out or Path("results") / scale
     plan = load(experiments or EXPERIMENTS, exhibits, scale, {} if seeds is None else {"seeds": seeds})
     if not show_only:
-        steps = run(plan, folder, worker_count(workers), resume)
+        steps = run(plan, folder, worker_count(workers), resume, names_in(methods))
         begun = time.monotonic()
         try:
             follow(steps, plan.runs_left(folder), plan.max_rounds, "the same command and --resume")

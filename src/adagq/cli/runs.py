@@ -21,6 +21,7 @@ from adagq.cli.common import (
     fleet_setting,
     follow,
     given_settings,
+    names_in,
     own_task,
     run_directory,
     settings_file,
@@ -75,7 +76,7 @@ def compare(
     from adagq.experiments.runner import compared
     from adagq.methods.table import METHODS
 
-    names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    names = None if methods is None else names_in(methods)
     if names == ["all"]:
         names = list(METHODS)
     options = given_settings(task=own_task(task), seeds=seeds, methods=names)

@@ -111,19 +111,34 @@ def load(folder: Path, names: Sequence[str], scale: str, settings: Mapping[str, 
     return Reproduction(chosen, needed, read_toml(folder / "numbers.toml"), shared)
 
 
-def reproduce(plan: Reproduction, out: Path, workers: int | str = 1, resume: bool = False) -> Iterator[Step]:
-    """Run every experiment into `out`; yield after each round. With `resume` a complete one is left as it is."""
+def reproduce(
+    plan: Reproduction, out: Path, workers: int | str = 1, resume: bool = False, only: Sequence[str] = ()
+) -> Iterator[Step]:
+    """Run every experiment into `out`; yield after each round. With `resume` a complete one is left as it is.
+
+    `only` names the methods to run, of experiments whose runs take turns.
+    """
+    _check_only(plan, only)
     for experiment in plan.experiments.values():
         directory = out / experiment.name
         if resume and not runs_left(experiment.config, directory):  # needs no checkpoint to be left alone
             continue
         if experiment.milestones:
-            for step in run_in_turns(experiment.config, experiment.milestones, directory, workers, resume):
+            for step in run_in_turns(experiment.config, experiment.milestones, directory, workers, resume, only):
                 yield replace(step, cell=experiment.name)
             continue
         memory = out / MEMORY if experiment.name in plan.shared else None
         for step in run(experiment.config, directory, workers, resume, memory):
             yield replace(step, cell=experiment.name)
+
+
+def _check_only(plan: Reproduction, only: Sequence[str]) -> None:
+    for experiment in plan.experiments.values() if only else ():
+        if not experiment.milestones:
+            raise ConfigError(f"--methods: the runs of {experiment.name} do not take turns at this scale; leave it out")
+        known = experiment.config.methods
+        for name in set(only) - set(known):
+            raise ConfigError(f"--methods: {experiment.name} has no {name!r}; {suggestion(name, known)}")
 
 
 def directories(exhibit: Mapping[str, Any], out: Path) -> dict[str, Path]:

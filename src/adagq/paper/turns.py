@@ -7,7 +7,7 @@ For scales that take days: whenever they are stopped, all methods have come abou
 took to every accuracy that all have reached. A run that is at its end needs no checkpoint and loses it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +24,17 @@ Row = Mapping[str, Any]
 
 
 def run_in_turns(
-    config: Config, milestones: Sequence[float], cell: Path, workers: int | str = 1, resume: bool = False
+    config: Config,
+    milestones: Sequence[float],
+    cell: Path,
+    workers: int | str = 1,
+    resume: bool = False,
+    only: Collection[str] = (),
 ) -> Iterator[Step]:
-    """Run `config.methods` with every seed into `cell`, from milestone to milestone; yield after each round."""
+    """Run `config.methods` with every seed into `cell`, from milestone to milestone; yield after each round.
+
+    `only` names the methods whose turn it is; the others stay as far as they are.
+    """
     if not resume and (cell / RUNS).exists():
         raise CheckpointError(
             f"{cell} is there already; nothing was written. Choose another --out, or continue it with --resume"
@@ -36,7 +44,7 @@ def run_in_turns(
         alone = config.model_copy(update={"methods": (method,), "seed": seed, "seeds": 1})
         place = run_place(cell, method, seed)
         rows = list(read_lines(place / ROWS))
-        if goals[method].met(rows) or best_accuracy(rows) >= milestone:
+        if (only and method not in only) or goals[method].met(rows) or best_accuracy(rows) >= milestone:
             continue
         with closing(run(alone, place, workers, resume=True)) as steps:  # type: ignore[type-var]
             for step in steps:
