@@ -58,6 +58,7 @@ from adagq.core.errors import ConfigError
 from adagq.core.messages import Choice, Facts
 
 GRID = 96
+PACKET = 1400  # bytes: a payload below it saves no time, and of a tiny model's little would be left beside the frame
 MOST_FIRST_BITS = 4.0  # a parameter, of the first broadcast
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 
@@ -151,7 +152,7 @@ class Fit:
         else:
             return None
         cost = sizes * pace + (state.tau + state.server_seconds) * self.broadcast_cost * lost / (1.0 - lost)
-        return int(sizes[np.argmin(cost)])
+        return max(int(sizes[np.argmin(cost)]), PACKET)
 
     def _lost_at(self, state: FitState, bits: FloatArray) -> FloatArray:
         """Return what so many bits a parameter leave behind of a step, from what `first_bits` left of the updates."""
@@ -193,10 +194,11 @@ class Fit:
         return float(taus[least]), float(cost[least])
 
     def _budgets(self, columns: Mapping[str, FloatArray], taus: FloatArray, reach: float) -> FloatArray:
-        """Return bytes [client, tau] that arrive in time, at most a factor `reach` from the last upload's."""
+        """Return bytes [client, tau] that arrive in time, at most a factor `reach` from the last upload's; a packet."""
         spare = np.maximum(taus[None] - columns["busy_seconds"][:, None], 0.0)
         last = columns["nbytes"][:, None]
-        return np.clip(spare * careful_rate(columns)[:, None], last / reach, last * reach)
+        sizes: FloatArray = np.clip(spare * careful_rate(columns)[:, None], last / reach, last * reach)
+        return np.maximum(sizes, PACKET)
 
 
 def careful_rate(columns: Mapping[str, FloatArray]) -> FloatArray:
