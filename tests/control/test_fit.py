@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from adagq.codecs import MAX_LEVELS, QSGD, DeadZone, Fading
 from adagq.control import Fit
+from adagq.control.fit import PACKET
 from adagq.core.errors import ConfigError
 from adagq.core.messages import Broadcast, Choice, Facts, Receipt, Task
 
@@ -488,3 +489,12 @@ def test_a_codec_that_goes_by_the_means_noise_learns_how_many_clients_share_it()
     controller, codec = Fit(), Fading(CODEC, DeadZone())
     state = seen(controller, *(receipt(i) for i in range(3)))
     assert {choice.codec.clients for choice in controller.choose(state, [0, 1, 2], codec).values()} == {3}
+
+
+def test_no_budget_is_smaller_than_a_packet():
+    """A tiny model's budget of a hundred bytes went into the frame: nothing was sent, and came late instead."""
+    controller = Fit(first_bits=0.3, first_step=30.0, delay_cost=0.03)
+    state = seen(controller, *first_round(rate=1.0, counted=0.005), broadcast=Broadcast())
+    cohort = range(10)
+    assert all(choice.budget_bytes >= PACKET for choice in controller.choose(state, cohort, QSGD()).values())
+    assert controller.broadcast(state, 40) >= PACKET
