@@ -110,6 +110,18 @@ def test_accuracy_over_data_and_rounds(browser: Browser, page: Path) -> None:
     assert browser.console() == []
 
 
+def test_times_that_are_compared_have_one_unit(browser: Browser, tmp_path: Path) -> None:
+    rows, ledger = rows_and_ledger(("fedavg", "qsgd"), seeds=1)
+    for line in (*rows, *ledger):  # one takes more than two minutes, the other less
+        line |= {key: 0.07 * value for key, value in line.items() if key.endswith("seconds") and value is not None}
+    browser.open(write_report(write_run(tmp_path, rows, ledger), figures=False))
+    legend = browser.run("return [...document.querySelectorAll('#accuracy-legend small')].map((one) => one.textContent)")
+    text = browser.run("return document.getElementById('split-plot').textContent")
+    assert len(legend) == 2, legend
+    assert {one.split("\u00a0")[1] for one in legend} == {"s"}, legend
+    assert "min" not in text, text
+
+
 def test_one_seed_shows_its_measured_points(browser: Browser, tmp_path: Path) -> None:
     rows, ledger = rows_and_ledger(("fedavg", "qsgd"), seeds=1, rounds=12)
     browser.open(write_report(write_run(tmp_path, rows, ledger), figures=False))

@@ -2,17 +2,17 @@
 const inOrder = () => DATA.methods.map(({ name }) => METHOD[name]);  // fastest first, the reference last
 
 // As many decimals as the mean has.
-function deviation(mean, std) {
-  const size = unitFor(mean, "time")[1];
+function deviation(mean, std, size) {
   return ` ± ${(std / size).toFixed((digits(mean / size).split(".")[1] || "").length)}`;
 }
 
 function drawSplit() {
   const phases = DATA.phases.filter((phase) => DATA.methods.some((method) => method.means[`${phase}_seconds`] > 0));
   phaseLegend(byId("split-legend"), phases);
+  const unit = unitFor(Math.min(...DATA.methods.map((method) => method.means.seconds)), "time");  // one for all: they are compared
   bars(byId("split-plot"), "time", `${DATA.time} until the target`, inOrder().map((method) => ({
     method,
-    end: `${method.reached ? "" : "missed · "}${quantity(method.means.seconds, "time")}${method.stds.seconds ? deviation(method.means.seconds, method.stds.seconds) : ""}`,
+    end: `${method.reached ? "" : "missed · "}${quantity(method.means.seconds, "time", unit)}${method.stds.seconds ? deviation(method.means.seconds, method.stds.seconds, unit[1]) : ""}`,
     lanes: [phases.map((phase) => ({ name: phase, colour: `var(--p-${phase})`, value: method.means[`${phase}_seconds`] || 0 }))],
   })));
 }

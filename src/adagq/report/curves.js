@@ -10,11 +10,13 @@ function drawAccuracy() {
   const names = inOrder().map((method) => method.name).filter((name) => DATA.curves.time[name]);
   const state = { over: "time", view: "", hidden: new Set() };
   let redraw = () => {};
+  const soonest = Math.min(...names.map((name) => METHOD[name].reach.time?.[0] ?? Infinity));
   const legend = () => byId("accuracy-legend").replaceChildren(...names.map((name) => {
+    const kind = AXES[state.over].kind;
     const reach = METHOD[name].reach[state.over];
     const button = html("button", { type: "button", "aria-pressed": String(!state.hidden.has(name)) }, [
       svg("svg", { viewBox: "0 0 26 10", "aria-hidden": "true" }, line(1, 5, 25, 5, { stroke: METHOD[name].colour, "stroke-width": 3, "stroke-dasharray": METHOD[name].dash })), name,
-      html("small", {}, reach ? quantity(reach[0], AXES[state.over].kind) : "missed")]);
+      html("small", {}, reach ? quantity(reach[0], kind, unitFor(kind === "time" ? soonest : reach[0], kind)) : "missed")]);
     button.addEventListener("click", () => {
       state.hidden.has(name) ? state.hidden.delete(name) : state.hidden.add(name);
       button.setAttribute("aria-pressed", String(!state.hidden.has(name)));

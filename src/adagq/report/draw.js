@@ -29,10 +29,9 @@ function unitFor(value, kind) {
   const least = kind === "time" ? 2 : 1;
   return UNITS[kind].find(([, size]) => value >= least * size) || UNITS[kind].at(-1);
 }
-function quantity(value, kind) {
+function quantity(value, kind, [name, size] = unitFor(value, kind)) {
   if (value === null || value === undefined) return "–";
   if (kind === "count") return plain(Number(value.toFixed(1)));
-  const [name, size] = unitFor(value, kind);
   return `${digits(value / size)}\u00a0${name}`;
 }
 const percent = (share, decimals = 1) => `${(100 * share).toFixed(decimals)}\u00a0%`;
