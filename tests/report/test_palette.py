@@ -1,5 +1,6 @@
 """Colours: a row names its own, suffixes share it with other dashes, strangers take what is free."""
 
+from adagq.experiments.config import Config
 from adagq.methods.table import METHODS, compared
 from adagq.report.palette import INKS, inks, ordered
 
@@ -12,6 +13,10 @@ def test_every_row_that_is_compared_has_a_colour_of_its_own() -> None:
     assert list(found) == list(compared())
     assert len({ink.light for ink in found.values()}) == len(compared())
     assert found["adagq-fit"].light == "#d55e00"
+    usual = found[Config().method]  # what people run stands out: solid, and no line is wider
+    assert (usual.dash, usual.width) == ("", max(ink.width for ink in found.values()))
+    dashes = [ink.dash for ink in found.values() if ink.dash]
+    assert len(set(dashes)) == len(dashes)
 
 
 def test_a_suffix_keeps_the_colour_and_changes_the_dashes() -> None:

@@ -33,7 +33,7 @@ INKS = {
     "rust": Ink("#8c3b12", "#d99a6c", "4 2"),
     "moss": Ink("#4d7c0f", "#a3d65c", "8 2 2 2"),
     "teal": Ink("#0e7490", "#4fd1dd", "3 2"),
-    "rose": Ink("#9d174d", "#ff7fae", "6 2 1 2"),
+    "rose": Ink("#9d174d", "#ff7fae", width=2.8),
     "slate": Ink("#3f3f46", "#d4d4d8", "1 2"),
 }
 SUFFIX_DASHES = ("6 3", "2 2", "10 3 2 3", "4 1.5 1 1.5")
