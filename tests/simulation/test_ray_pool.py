@@ -1,8 +1,10 @@
 """Workers on Ray: the rows of one process, also when a machine is lost in the middle and after kill -9."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -14,7 +16,7 @@ from adagq.experiments.config import load_config
 from adagq.experiments.runner import run
 from adagq.learners import LearningTask
 from adagq.simulation.processes import open_pool
-from adagq.simulation.ray_pool import address_of
+from adagq.simulation.ray_pool import RayPool, address_of
 from command import COMMAND
 
 ray = pytest.importorskip("ray")
@@ -76,6 +78,41 @@ def test_a_machine_that_is_lost_in_the_middle_changes_no_row(tmp_path, monkeypat
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@pytest.mark.slow
+def test_a_cluster_from_outside_gives_the_rows_of_one_process(tmp_path, monkeypatch):
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    expected = rows(tmp_path / "one", 1)
+    port = free_port_below_those_of_workers()
+    head = {"num_cpus": 2, "include_dashboard": False, "ray_client_server_port": port}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        assert rows(tmp_path / "ray", f"ray://127.0.0.1:{port}") == expected
+        assert not ray.is_initialized()
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def free_port_below_those_of_workers():
+    """Ray keeps 10002 to 19999 for its workers and asks for a port above 1023."""
+    for port in range(9400, 10002):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
+def test_a_cluster_that_is_not_there_is_said(monkeypatch):
+    def refuse(**options):
+        raise ConnectionError("ray client connection timeout\nand a long trace")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(AdagqError, match=r"ray://127.0.0.1:9 cannot be reached: ray client connection timeout$"):
+        RayPool("ray://127.0.0.1:9")
 
 
 @pytest.mark.slow

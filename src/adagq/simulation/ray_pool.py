@@ -83,8 +83,7 @@ class RayPool(Pool):
         try:
             reply = self._ray.get(ready[0])
         except self._ray.exceptions.RayError as error:
-            lines = str(error).strip().splitlines()
-            reason = lines[0] if lines else type(error).__name__
+            reason = _reason(error)
             raise AdagqError(f"Ray gave up a task after {RETRIES} lost workers: {reason}; out of memory?") from None
         del self._jobs[job]
         return job, result_of(reply)
@@ -126,10 +125,18 @@ def _connect(ray: Any, address: str) -> None:
     try:
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
     except Exception as error:  # of the network, of another version of Ray or Python, of a cluster that is not there
-        lines = str(error).strip().splitlines()
-        reason = lines[0] if lines else type(error).__name__
         where = f"the Ray cluster at {address}" if address else "Ray on this machine"
-        raise AdagqError(f"{where} cannot be reached: {reason}") from None
+        raise AdagqError(f"{where} cannot be reached: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return Ray's first line; where that only announces a trace, the last as well.
+
+    >>> _reason(ValueError("Initialization failure from server:\\nTraceback:\\nRuntimeError: no memory"))
+    'Initialization failure from server: RuntimeError: no memory'
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
 
 
 def _play(
