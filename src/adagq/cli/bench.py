@@ -87,11 +87,15 @@ def bench_link(
 def bench_simulator(
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds to time.")] = 3,
-    on_ray: Annotated[bool, typer.Option("--ray", help="Also with workers on Ray, on this machine.")] = False,
+    on_ray: Annotated[bool, typer.Option("--ray", help="Also on Ray, and Flower's own simulation on Ray.")] = False,
 ) -> None:
     """Compare the simulator with bare PyTorch loops that take the same SGD steps."""
     from adagq.benchmarks.simulator import run
+    from adagq.core.extras import need
 
+    if on_ray:
+        need("ray", "flower")
+        need("flwr", "flower")
     run(workers, rounds, on_ray=on_ray)
 
 
