@@ -93,3 +93,9 @@ def test_every_install_in_the_makefile_is_constrained():
     installs = [line for line in (ROOT / "Makefile").read_text("utf-8").splitlines() if "pip install" in line]
     assert installs
     assert all("-c constraints.txt" in line for line in installs)
+
+
+def test_every_page_stands_once_in_the_sites_menu() -> None:
+    pages = re.findall(r"^ +- .*?(\S+\.(?:md|ipynb))$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert len(pages) > 10
+    assert sorted(set(pages)) == sorted(pages)
