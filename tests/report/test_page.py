@@ -115,7 +115,9 @@ def test_times_that_are_compared_have_one_unit(browser: Browser, tmp_path: Path)
     for line in (*rows, *ledger):  # one takes more than two minutes, the other less
         line |= {key: 0.07 * value for key, value in line.items() if key.endswith("seconds") and value is not None}
     browser.open(write_report(write_run(tmp_path, rows, ledger), figures=False))
-    legend = browser.run("return [...document.querySelectorAll('#accuracy-legend small')].map((one) => one.textContent)")
+    legend = browser.run(
+        "return [...document.querySelectorAll('#accuracy-legend small')].map((one) => one.textContent)"
+    )
     text = browser.run("return document.getElementById('split-plot').textContent")
     assert len(legend) == 2, legend
     assert {one.split("\u00a0")[1] for one in legend} == {"s"}, legend
