@@ -125,6 +125,10 @@ def test_the_core_needs_no_extra(unpacked: Path, tmp_path: Path) -> None:
     train = adagq(unpacked, tmp_path, "train", "--workers", "1", bare=True)
     assert (train.returncode, train.stderr.strip()) == (2, 'adagq: torch is not installed: pip install "adagq[torch]"')
 
+    for bench in ("scale", "simulator", "update", "attack"):  # nor a table begun
+        done = adagq(unpacked, tmp_path, "bench", bench, bare=True)
+        assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", train.stderr.strip())
+
 
 def test_codecs_alone_need_numpy_numba_and_xxhash() -> None:
     statement = """

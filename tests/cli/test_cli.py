@@ -196,6 +196,8 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert adagq("--version") == 0
     assert adagq("--help") == 0
     assert "compare" in capsys.readouterr().out
+    assert adagq("advise", "--help") == 0  # brackets in a help text are markup to rich, and vanish
+    assert "A fleet file" in capsys.readouterr().out
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:

@@ -7,7 +7,7 @@ import typer
 
 
 def advise(
-    fleet: Annotated[Path, typer.Argument(help="A TOML file with the keys of [fleet]: rates, seconds of an epoch.")],
+    fleet: Annotated[Path, typer.Argument(help="A fleet file, such as `adagq fleet from-csv` writes.")],
     params: Annotated[str, typer.Option(help="Parameters of the model, such as 11M.")],
     board: Annotated[
         Path | None, typer.Option(help="Folder of your own leaderboard; default: the one that came with adagq.")

@@ -14,6 +14,13 @@ Updates = Annotated[list[int] | None, typer.Option(min=1, help="Updates in a rou
 Params = Annotated[int, typer.Option(min=1, help="Parameters of the model.")]
 
 
+def _need_torch() -> None:
+    """Say what to install before anything is imported, printed or measured."""
+    from adagq.core.extras import need
+
+    need("torch", "torch")
+
+
 @bench.command("codecs")
 def bench_codecs() -> None:
     """Encode and decode every codec; times as ratios to memcpy."""
@@ -90,6 +97,7 @@ def bench_simulator(
     on_ray: Annotated[bool, typer.Option("--ray", help="Also on Ray, and Flower's own simulation on Ray.")] = False,
 ) -> None:
     """Compare the simulator with bare PyTorch loops that take the same SGD steps."""
+    _need_torch()
     from adagq.benchmarks.simulator import run
     from adagq.core.extras import need
 
@@ -109,6 +117,7 @@ def bench_scale(
     out: Annotated[Path | None, typer.Option(help="Keep the run directory here.")] = None,
 ) -> None:
     """Simulate a crowd: seconds a round beside bare training, peak memory, size of the run directory."""
+    _need_torch()
     from adagq.benchmarks.scale import run
 
     run(clients, cohort, rounds, method, worker_count(workers), out)
@@ -121,6 +130,7 @@ def bench_update(
     save: Annotated[Path | None, typer.Option(help="Also write the numbers here, as JSON.")] = None,
 ) -> None:
     """Train one client for an epoch and measure what each method makes of its update."""
+    _need_torch()
     from adagq.benchmarks.update import run
     from adagq.experiments.config import load_config
 
@@ -139,6 +149,7 @@ def bench_attack(
     """Train with 1 and with 6 poisoners of 20 under every aggregate; prints the accuracies as a table."""
     import logging
 
+    _need_torch()
     from adagq.benchmarks.attack import run
 
     logging.getLogger("adagq").setLevel(logging.ERROR)  # incidents are what this is about
