@@ -3,11 +3,12 @@
 Payloads are real ones of different updates, made beforehand and cycled. Times are those of one update over those of a
 memcpy of an uncompressed update, measured in turns; the fastest of each counts, since other programs only ever make
 one slower. Payloads and float vectors come from memory, not from the caches: clients never send the same twice. On
-one thread CPU time counts, on several wall time. Memory is what the process takes beyond what it took after a
-warm-up.
+one thread CPU time counts, on several wall time. Memory growth is what the process takes beyond what it took after a
+warm-up, `models` the most that a round takes at once, its sum and a payload included, in vectors of the model.
 """
 
 import os
+import re
 import resource
 import time
 from collections import deque
@@ -29,7 +30,8 @@ from adagq.core.vectors import FloatVector, Layout
 from adagq.server.aggregate import Aggregate
 
 ELEMENTS = 1_000_000
-DIFFERENT = 64  # updates that are cycled: together larger than the caches
+DIFFERENT = 64  # updates that are cycled: together larger than the caches,
+DIFFERENT_ELEMENTS = 2 * 10**8  # and of large models so many that they fit into memory
 AHEAD = 400  # updates of the measurement with updates decoded ahead
 WARM_UP = 8  # updates before anything is measured
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -56,10 +58,19 @@ def codec_rows(like: FloatVector) -> list[tuple[str, Codec, float]]:
     ]
 
 
-def updates_of(codec: Codec, like: FloatVector) -> list[Update]:
+def different(elements: int) -> int:
+    """Return how many updates of so many elements are cycled.
+
+    >>> different(1_000_000), different(100_000_000)
+    (64, 2)
+    """
+    return max(2, min(DIFFERENT, DIFFERENT_ELEMENTS // elements))
+
+
+def updates_of(codec: Codec, like: FloatVector, count: int | None = None) -> list[Update]:
     """Return encoded updates of different clients: the same layers, other numbers."""
     made = []
-    for client in range(DIFFERENT):
+    for client in range(different(like.size) if count is None else count):
         vector = like * generator(2, "bench", client).uniform(0.5, 2.0, like.size).astype(np.float32)
         made.append(Update(client, 1, 400 + client, codec.encode(vector, client), b"", 0, 1.0, 0.0))
     return made
@@ -69,7 +80,7 @@ def measure(updates: Sequence[Update], elements: int, count: int, threads: int) 
     """Add up `count` updates in one round."""
     clock = time.process_time if threads == 1 else time.perf_counter
     layout = Layout.of_sizes([elements])
-    sources, copy = np.ones((DIFFERENT, elements), np.float32), np.empty(elements, np.float32)
+    sources, copy = np.ones((different(elements), elements), np.float32), np.empty(elements, np.float32)
     aggregate = Aggregate(layout, threads)
     for update in updates[:WARM_UP]:  # compiles kernels, starts threads, brings in the pages of the sum
         aggregate.add(update)
@@ -81,7 +92,7 @@ def measure(updates: Sequence[Update], elements: int, count: int, threads: int) 
         begun, start = clock(), time.perf_counter()
         aggregate.add(update)
         added, spent = clock(), spent + time.perf_counter() - start
-        np.copyto(copy, sources[number % DIFFERENT])
+        np.copyto(copy, sources[number % len(sources)])
         copied = clock()
         fastest_add = min(fastest_add, added - begun)
         fastest_copy = min(fastest_copy, copied - added)
@@ -115,6 +126,28 @@ def measure_ahead(updates: Sequence[Update], elements: int, count: int, threads:
     return fastest / fastest_copy
 
 
+def peak_models(updates: Sequence[Update], elements: int, threads: int) -> float:
+    """Return the most memory that a round takes at once, in models: sum, decoded vectors, one payload, all scratch.
+
+    The way of rounds: updates that wait are decoded ahead where the model is not too large for it, norms are looked at.
+    NaN where the system does not tell (not Linux).
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    except OSError:
+        return float("nan")
+    before = resident_bytes()
+    aggregate = Aggregate(Layout.of_sizes([elements]), threads)
+    for update in updates[:threads]:
+        aggregate.decode_ahead(update)
+    for update in updates[:threads]:
+        aggregate.add_clipped(update)
+    aggregate.mean()
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak is not None
+    return (1024 * int(peak[1]) - before + len(updates[0].payload)) / (4 * elements)
+
+
 def resident_bytes() -> int:
     """Return the memory that this process takes now; without /proc (macOS) the most that it ever took."""
     try:
@@ -136,6 +169,7 @@ def run(counts: Sequence[int] = (1_000, 10_000), elements: int = ELEMENTS) -> No
             "decoded ahead",
             "updates per second",
             "memory growth",
+            "models",
         )
         for heading in headings:
             table.add_column(heading, justify="left" if heading == "codec" else "right")
@@ -150,5 +184,6 @@ def run(counts: Sequence[int] = (1_000, 10_000), elements: int = ELEMENTS) -> No
                 f"{measure_ahead(updates, elements, min(count, AHEAD), cores()):.2f}",
                 f"{all_cores.updates_per_second:,.0f}",
                 f"{max(one.growth_bytes, all_cores.growth_bytes) / 1e6:.1f} MB",
+                f"{peak_models(updates, elements, cores()):.2f}",
             )
         Console().print(table)
