@@ -22,7 +22,8 @@ next ones. Where `delay_cost` is set, such clients add delay_cost sum_i p_i D_i 
 the share of the energy that is left behind: D / (1 - D) rounds is how late it arrives.
 
 The first payload is a probe: nothing is known of the links. `first_bits` a parameter make it the same on every model,
-where a number of levels is fewer bits the larger a tensor is; from it `first_step` leads to the useful size at once.
+where a number of levels is fewer bits the larger a tensor is; from it `first_step` leads to the useful size at once. It
+is unbiased, noisy as it may be: the first step is the longest, and what a sparse payload left of it would come late.
 
 A link that strays from round to round (`spread`) is planned for at a rate that it usually has at least.
 
@@ -59,7 +60,8 @@ from adagq.core.messages import Choice, Facts
 
 GRID = 96
 PACKET = 1400  # bytes: a payload below it saves no time, and of a tiny model's little would be left beside the frame
-MOST_FIRST_BITS = 4.0  # a parameter, of the first broadcast
+LEAST_FIRST_BITS, MOST_FIRST_BITS = 0.8, 4.0  # a parameter, of the first broadcast
+ALL = 10**9  # clients whose mean has no noise: a codec that chooses by it (`Averaged`) is unbiased over so many
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 
 
@@ -121,7 +123,8 @@ class Fit:
 
     def choose(self, state: FitState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
         if not math.isfinite(state.tau):
-            return {client: Choice(budget_bits=self.first_bits) for client in cohort}
+            unbiased = codec.over(ALL) if isinstance(codec, Averaged) else None
+            return {client: Choice(unbiased, budget_bits=self.first_bits) for client in cohort}
         columns = filled(state, cohort)
         codec = codec.over(len(cohort)) if isinstance(codec, Averaged) else codec
         budgets = self._budgets(columns, np.array([state.tau]), state.reach)[:, 0]
@@ -146,7 +149,7 @@ class Fit:
             lost = np.clip(state.broadcast_nmse, 1e-9, 0.999) ** (sizes / state.broadcast_bytes)  # 4^-b, b by bytes
             pace = state.download_seconds_per_byte
         elif self.first_bits > 0.0:
-            bits = np.geomspace(self.first_bits / 30.0, MOST_FIRST_BITS, GRID)
+            bits = np.geomspace(LEAST_FIRST_BITS, MOST_FIRST_BITS, GRID)
             sizes, lost = bits * elements / 8.0, self._lost_at(state, bits)
             pace = self._assumed_pace(state, elements)
         else:

@@ -113,7 +113,7 @@ for _row in (
     Method(
         "adagq-auto", "AdaGQ-auto", "AdaGQ-fit with sparse codes on slow links, and a server step that finds itself",
         SHORT,
-        Fit(first_bits=0.45, first_step=30.0, delay_cost=0.03, broadcast_cost=0.3, epoch_cost=0.4, max_epochs=10),
+        Fit(first_bits=0.3, first_step=30.0, delay_cost=0.03, broadcast_cost=0.3, epoch_cost=0.4, max_epochs=10),
         downlink=FADING_DOWN, optimizer=Auto(), compared=True, ink="rose",
     ),
     Method(
