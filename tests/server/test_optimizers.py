@@ -221,6 +221,6 @@ def test_the_row_of_our_best_sends_its_first_payload_at_the_same_bits_on_any_mod
     spec = ToySpec(layout=Layout.of({"weight": np.zeros(elements, np.float32)}))
     first, second = rounds(method_of("adagq-auto"), 2, spec=spec)
     bits = [8 * line["upload_bytes"] / elements for line in first.ledger]
-    assert bits == pytest.approx([0.3] * len(bits), rel=0.05)  # levels are fitted by a prediction of the bytes
+    assert 0.25 < min(bits) <= max(bits) < 1.03 * 0.3  # levels are whole, and fitted by a prediction of the bytes
     assert not first.incidents
     assert not second.incidents
