@@ -63,6 +63,26 @@ def test_update_is_what_training_took_away() -> None:
     assert update.version == START.version
 
 
+def test_a_learner_of_whole_epochs_rounds_a_part_up_and_says_so() -> None:
+    whole = work(POPULATION.learner(2), START, replace(TASK, epochs=1.0), {})[0]
+    part = work(POPULATION.learner(2), START, replace(TASK, epochs=0.5), {})[0]
+    assert (part.payload, part.least_epochs) == (whole.payload, 1.0)
+    asked: list[float] = []
+
+    class Parts(type(POPULATION.learner(2))):  # type: ignore[misc]
+        least_epochs = 0.25
+
+        def train(self, epochs: float, learning_rate: float, seed: int) -> float:
+            asked.append(epochs)
+            return super().train(1, learning_rate, seed)
+
+    learner = Parts(*vars(POPULATION.learner(2)).values())
+    assert work(learner, START, replace(TASK, epochs=0.5), {})[0].least_epochs == 0.25
+    work(learner, START, replace(TASK, epochs=2.0), {})
+    assert asked == [0.5, 2]
+    assert isinstance(asked[1], int)  # range(epochs) works in a learner of one's own
+
+
 def test_seed_round_and_client_decide_the_draws() -> None:
     first = work(POPULATION.learner(2), START, TASK, {})[0].payload
     for other in (replace(TASK, seed=10), replace(TASK, round=5), replace(TASK, client=1)):

@@ -330,6 +330,27 @@ def test_epochs_reach_the_useful_number_at_once():
     assert careful.epochs == 1
 
 
+def test_a_round_has_half_an_epoch_where_links_are_fast_and_clients_can():
+    """Never less than a batch, never less than `min_epochs`, and not because one client of twenty says so."""
+    controller = Fit(min_epochs=0.5, epoch_cost=0.4)
+
+    def epochs_with(least, fit=controller, rate=1e7, **changes):
+        receipts = [receipt(i, rate=rate, least_epochs=share) for i, share in enumerate(least)]
+        return seen(fit, *receipts, **changes).epochs
+
+    assert epochs_with([0.1] * 20) == 0.5
+    assert epochs_with([0.6] * 20) == 1.0  # a batch is more than half of the samples
+    assert epochs_with([1.0] * 20) == 1.0  # their learners know whole epochs alone
+    assert epochs_with([0.1] * 19 + [1.0]) == 0.5
+    assert epochs_with([1.0] * 19 + [0.01]) == 1.0
+    assert epochs_with([0.1] * 20, server_seconds=60.0) > 1.0  # talking is all: more epochs, not fewer
+    assert epochs_with([0.1] * 20, Fit(epoch_cost=0.4)) == 1.0
+    assert epochs_with([0.1] * 20, Fit(min_epochs=0.2, epoch_cost=0.4)) == 0.25
+    state = seen(controller, *(receipt(i, rate=1e7, least_epochs=0.1) for i in range(4)))
+    assert {choice.epochs for choice in controller.choose(state, range(4), CODEC).values()} == {0.5}
+    assert controller.from_json(json.loads(json.dumps(state.to_json()))).epochs == 0.5
+
+
 def closed_loop(rounds, lie=lambda receipt: receipt, norm=lambda k: 1.0, clients=20, busy=None):
     """Clients that fill their budgets with the error of b bits an element, 1 / (4^b - 1); the last one lies."""
     rng = np.random.default_rng(0)
@@ -434,6 +455,9 @@ def test_ten_thousand_clients_in_under_two_seconds():
         {"first_bits": NAN},
         {"first_step": 1.0},
         {"first_step": NAN},
+        {"min_epochs": 0.0},
+        {"min_epochs": 1.5},
+        {"min_epochs": NAN},
     ],
 )
 def test_settings_that_cannot_work_name_key_and_value(settings_):

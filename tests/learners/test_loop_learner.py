@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from adagq.client.learner import trainable
 from adagq.core.errors import ConfigError, DataError
 from adagq.learners import FlatModule, LoopLearner
 
@@ -75,3 +76,11 @@ def test_mistakes_are_named() -> None:
         LoopLearner(Net(), train, examples=0)
     with pytest.raises(DataError, match="probe"):
         LoopLearner(Net(), train, examples=1).loss()
+
+
+def test_a_loop_of_ones_own_is_asked_for_parts_of_an_epoch_only_if_it_says_that_it_can() -> None:
+    with pytest.raises(ConfigError, match=r"least_epochs = 0: must be above 0 and at most 1"):
+        LoopLearner(nn.Linear(2, 2), lambda net, epochs, lr: None, examples=5, least_epochs=0)
+    plain = LoopLearner(nn.Linear(2, 2), lambda net, epochs, lr: None, examples=5)
+    able = LoopLearner(nn.Linear(2, 2), lambda net, epochs, lr: None, examples=5, least_epochs=0.1)
+    assert (trainable(plain, 0.5), trainable(able, 0.5), trainable(able, 2.0)) == (1, 0.5, 2)

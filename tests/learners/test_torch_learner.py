@@ -154,6 +154,38 @@ def test_a_last_batch_that_is_too_small_is_dropped(samples, batch_size, expected
     assert [len(part) for part in batches(torch.arange(samples), batch_size)] == expected
 
 
+@pytest.mark.parametrize(
+    ("samples", "share", "expected"),
+    [
+        (64, 0.5, [32]),
+        (100, 0.5, [25, 25]),
+        (100, 0.4, [40]),
+        (3000, 0.25, [33] * 14 + [32] * 9),
+        (100, 0.001, [3]),
+        (2, 0.5, [2]),
+    ],
+)
+def test_a_part_of_an_epoch_has_batches_of_about_the_same_size(samples, share, expected):
+    assert [len(part) for part in batches(torch.arange(samples), 32, share)] == expected
+
+
+def test_half_an_epoch_sees_half_of_the_samples_and_one_and_a_half_the_rest_too():
+    seen = []
+
+    class Counted(nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            seen.extend(inputs[:, 0].tolist())
+            return super().forward(inputs)
+
+    inputs = torch.arange(100.0)[:, None].repeat(1, 6)
+    learner = TorchLearner(Counted(6, 3), (inputs, torch.zeros(100, dtype=torch.int64)), batch_size=20)
+    assert learner.least_epochs == 0.2
+    for epochs, samples, different in ((0.5, 50, 50), (1.5, 150, 100), (2, 200, 100), (0.25, 25, 25)):
+        seen.clear()
+        learner.train(epochs, 1e-6, seed=1)
+        assert (len(seen), len(set(seen))) == (samples, different)
+
+
 @pytest.mark.parametrize("samples", [33, 34])
 def test_stray_samples_do_not_wreck_batchnorm(population, samples):
     """One sample has no variance in a ResNet's 1x1 maps (an error in torch), two have next to none."""

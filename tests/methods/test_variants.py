@@ -45,7 +45,7 @@ def test_a_variant_may_use_another_codec_and_controller_and_be_a_base() -> None:
         (3, "variants.mine = 3: must be a table"),
         ({"base": "qsdg"}, "unknown method 'qsdg': did you mean 'qsgd'"),
         ({"base": "qsgd", "epoch": 2}, "unknown key 'variants.mine.epoch': did you mean 'variants.mine.epochs'?"),
-        ({"base": "qsgd", "epochs": 0}, "variants.mine.epochs = 0: must be a whole number >= 1"),
+        ({"base": "qsgd", "epochs": 0}, "variants.mine.epochs = 0: must be a number > 0"),
         (
             {"base": "qsgd", "uplink": {"level": 3}},
             "variants.mine.uplink: qsgd has no 'level': did you mean 'levels'? It has levels",

@@ -106,6 +106,12 @@ def test_a_round_is_the_slowest_clients_and_the_parts_add_up() -> None:
         assert parts + receipt.waiting_seconds + closing.server_seconds == pytest.approx(closing.round_seconds)
 
 
+def test_half_an_epoch_takes_half_the_time_where_learners_can() -> None:
+    for parts, seconds in ((True, 5.0), (False, 10.0)):
+        closing = Rounds(parts=parts).play([sync(0, MEGABYTE)], [MEGABYTE], epochs=(0.5,))
+        assert closing.receipts[0].compute_seconds == pytest.approx(seconds)
+
+
 def test_time_goes_on_from_round_to_round() -> None:
     rounds = Rounds()
     for _ in range(2):

@@ -14,6 +14,7 @@ import resource
 import tempfile
 import time
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,7 +122,7 @@ def _bare_seconds(population: TorchPopulation, config: Config) -> float:
         samples = [population.learner(client)._train for client in cohort]
         begun = time.process_time()
         for one in samples:
-            for _ in range(config.row(config.methods[0]).epochs):
+            for _ in range(ceil(config.row(config.methods[0]).epochs)):
                 _train(model, one.batch(one.index), config)
         seconds += time.process_time() - begun
     return seconds / BARE_ROUNDS

@@ -121,7 +121,7 @@ def plan_table(plan: Plan) -> Table:
     for row in plan.methods:
         bits = (f"{row.upload_bits:.2f}", f"{row.download_bits:.1f}")
         seconds = (row.compute_seconds, row.upload_seconds, row.download_seconds, row.round_seconds)
-        cells = (str(row.local_epochs), *bits, *(f"{value:.1f}" for value in seconds), f"{row.tax:.2f}")
+        cells = (f"{row.local_epochs:g}", *bits, *(f"{value:.1f}" for value in seconds), f"{row.tax:.2f}")
         table.add_row(row.method, *cells, style="bold" if row.method == plan.best else "")
     return table
 
@@ -158,7 +158,7 @@ def methods_table(rows: Iterable[Method]) -> Table:
     table.add_column("what it is", ratio=1)
     for row in rows:
         parts = (_part_name(part) for part in (row.uplink, row.downlink, row.controller))
-        table.add_row(row.name, *parts, str(row.epochs), row.description, style="bold" if row.compared else "")
+        table.add_row(row.name, *parts, f"{row.epochs:g}", row.description, style="bold" if row.compared else "")
     return table
 
 

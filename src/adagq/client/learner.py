@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Protocol
 
 from adagq.core.vectors import FloatVector, Layout
@@ -31,13 +32,30 @@ class Learner(Protocol):
         """Return copies of the model's parameters and buffers."""
         ...
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
-        """Run local SGD and return the mean training loss; the same seed gives the same result."""
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
+        """Run local SGD and return the mean training loss; the same seed gives the same result.
+
+        `epochs` is an int unless the learner has `least_epochs` below 1: then it may be asked for a part of an epoch.
+        """
         ...
 
     def loss(self) -> float:
         """Return the loss on this client's held-out samples: always the same ones; nothing is changed."""
         ...
+
+
+def least_epochs(learner: object) -> float:
+    """Return the least epochs worth training, a batch's share; 1 for a learner that says nothing: whole ones only."""
+    return float(getattr(learner, "least_epochs", 1.0))
+
+
+def trainable(learner: object, epochs: float) -> float:
+    """Return the epochs that a learner asked for `epochs` trains; one that knows whole ones alone rounds up.
+
+    >>> trainable(object(), 0.5), trainable(object(), 2.0)
+    (1, 2)
+    """
+    return epochs if least_epochs(learner) < 1.0 and epochs % 1.0 else ceil(epochs)
 
 
 class Population(Protocol):

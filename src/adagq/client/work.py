@@ -11,7 +11,7 @@ named dictionary of arrays; all randomness comes from the run's seed by name.
 
 from math import isfinite
 
-from adagq.client.learner import Learner
+from adagq.client.learner import Learner, least_epochs, trainable
 from adagq.client.optimizers import steer
 from adagq.client.privacy import privately, said
 from adagq.client.replica import Replica
@@ -66,7 +66,7 @@ def work(
     learner.load(replica.vector, replica.buffers)
     steer(learner, task.proximal, task.inertia, replica.aggregate)
     train_seed = derive(task.seed, "train", task.round, task.client)
-    train_loss = learner.train(task.epochs, task.learning_rate, train_seed)
+    train_loss = learner.train(trainable(learner, task.epochs), task.learning_rate, train_seed)
     trained, buffers = learner.dump()
     buffers_payload = Float32().encode(buffers) if buffers.size else b""
     noise_seed = derive(task.seed, "noise", task.round, task.client) if secret is None else secret
@@ -93,6 +93,7 @@ def work(
             buffers=b"" if is_withheld(encoded.payload) else buffers_payload,
             levels=levels_of(encoded.codec),
             version=replica.version,
+            least_epochs=least_epochs(learner),
             **said(encoded, task, tuple(map(float, curve)), train_loss),
         ),
         encoded.state,

@@ -33,7 +33,7 @@ else's payload changes.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,7 @@ GRID = 96
 PACKET = 1400  # bytes: a payload below it saves no time, and of a tiny model's little would be left beside the frame
 LEAST_FIRST_BITS, MOST_FIRST_BITS = 0.8, 4.0  # a parameter, of the first broadcast
 ALL = 10**9  # clients whose mean has no noise: a codec that chooses by it (`Averaged`) is unbiased over so many
+SMALLEST_PART = 1 / 64  # of an epoch
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 
 
@@ -80,6 +81,7 @@ class Fit:
     broadcast_cost: float = 0.05
     step: float = 3.0  # budgets change by this factor a round at most: the error model is local
     max_epochs: int = 5
+    min_epochs: float = 1.0  # below 1: a round may have a part of an epoch, where clients can and it pays
     epoch_cost: float = 0.13
     first_bits: float = 0.0  # a parameter: the first payload, which probes the links; 0 leaves it to the codec
     first_step: float = 0.0  # the factor after the first payload; 0: `step`
@@ -95,6 +97,8 @@ class Fit:
             raise ConfigError(f"first_step = {self.first_step!r}: must be 0 or a number above 1")
         if self.max_epochs < 1:
             raise ConfigError(f"max_epochs = {self.max_epochs!r}: must be a whole number >= 1")
+        if not 0.0 < self.min_epochs <= 1.0:
+            raise ConfigError(f"min_epochs = {self.min_epochs!r}: must be a number above 0 and at most 1")
         if not 0.0 <= self.delay_cost < math.inf:
             raise ConfigError(f"delay_cost = {self.delay_cost!r}: must be a number >= 0")
 
@@ -109,12 +113,20 @@ class Fit:
     def _steered(self, state: FitState, known: NDArray[np.int64]) -> FitState:
         """Return the state with the epochs and the finishing time of the next round."""
         state = replace(state, reach=self.step if math.isfinite(state.tau) else self.first_step or self.step)
-        tried = [self._with_epochs(state, known, epochs) for epochs in range(1, self.max_epochs + 1)]
-        present = tried[min(int(state.epochs), self.max_epochs) - 1]
+        tried = [self._with_epochs(state, known, epochs) for epochs in self._epochs(state)]
+        present = min(tried, key=lambda one: abs(one[0].epochs - state.epochs))
         best = min(tried, key=lambda one: one[1])
         return best[0] if best[1] < WORTH * present[1] else present[0]
 
-    def _with_epochs(self, state: FitState, known: NDArray[np.int64], epochs: int) -> tuple[FitState, float]:
+    def _epochs(self, state: FitState) -> Iterator[float]:
+        """Yield the numbers of epochs to choose from: whole ones, and halves of halves as far as clients can."""
+        yield from map(float, range(1, self.max_epochs + 1))
+        part = 0.5
+        while part >= max(self.min_epochs, state.least_epochs, SMALLEST_PART):
+            yield part
+            part /= 2
+
+    def _with_epochs(self, state: FitState, known: NDArray[np.int64], epochs: float) -> tuple[FitState, float]:
         """Return the state for a round of so many local epochs, and its seconds per unit of progress."""
         busy = np.maximum(state.busy_seconds + (epochs - state.epochs) * state.epoch_seconds, 0.0)
         tried = replace(state, busy_seconds=busy, epochs=float(epochs))
@@ -129,7 +141,7 @@ class Fit:
         codec = codec.over(len(cohort)) if isinstance(codec, Averaged) else codec
         budgets = self._budgets(columns, np.array([state.tau]), state.reach)[:, 0]
         return {
-            client: Choice(at_levels(codec, min(max(int(s), 0), MAX_LEVELS)), max(int(b), 1), int(state.epochs))
+            client: Choice(at_levels(codec, min(max(int(s), 0), MAX_LEVELS)), max(int(b), 1), state.epochs)
             for client, s, b in zip(cohort, columns["levels"], budgets, strict=True)
         }
 

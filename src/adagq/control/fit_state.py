@@ -48,6 +48,7 @@ class FitState:
     tau: float = math.nan
     epochs: float = 1.0  # of the round that `busy_seconds` and `tau` are for
     reach: float = 3.0  # the factor by which budgets may differ from the last upload's
+    least_epochs: float = 1.0  # that nine in ten clients can train: parts of an epoch where it is below 1
     noise_energy: float = 0.0  # that privacy puts into the aggregate, whatever is sent
 
     @property
@@ -87,7 +88,8 @@ def learn(state: FitState, facts: Facts) -> FitState:
     if not receipts:
         return state
     state = _recorded(state, receipts)
-    state = replace(state, server_seconds=_seconds(facts.server_seconds))
+    least = float(np.quantile([r.least_epochs for r in receipts], 0.9, method="lower"))
+    state = replace(state, server_seconds=_seconds(facts.server_seconds), least_epochs=least)
     if usable_norm(facts.norm) and usable_norm(squared := facts.norm * facts.norm):
         state = replace(state, signal=_signal(squared, receipts, facts.noise_energy), noise_energy=facts.noise_energy)
     return _with_broadcast(state, facts.broadcast, receipts)

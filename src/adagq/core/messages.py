@@ -73,7 +73,7 @@ class Task:
     client: int
     round: int
     codec: Codec
-    epochs: int
+    epochs: float  # parts of one too, where learners can (`Update.least_epochs`)
     learning_rate: float
     seed: int  # root seed of the run
     budget_bytes: int | None = None  # for payload and buffers together
@@ -111,6 +111,7 @@ class Update:
     rate_bits: tuple[float, ...] = ()  # codec.rate_curve of this update: payload bits at 1..16 level bits
     train_loss: float = NAN  # mean over the local epochs
     version: int = -1  # of the model that training began with
+    least_epochs: float = 1.0  # that are worth training: below 1, a batch's share, where the learner can train parts
 
     @property
     def nbytes(self) -> int:
@@ -137,6 +138,8 @@ class Receipt:
     waiting_seconds: float = 0.0  # idle until the round closed
     arrival_seconds: float = NAN  # since the client was posted its sync, by the server's own clock; NaN if not known
     version: int = -1  # of the model that training began with
+    least_epochs: float = 1.0  # that are worth training at this client
+    epochs: float = 1.0  # that its task asked for
 
     @property
     def busy_seconds(self) -> float:
@@ -208,5 +211,5 @@ class Choice:
 
     codec: Codec | None = None  # None leaves the method's own
     budget_bytes: int | None = None
-    epochs: int = 0  # local epochs; 0 leaves them to the method
+    epochs: float = 0  # local epochs; 0 leaves them to the method
     budget_bits: float = 0.0  # a parameter, while no bytes are known; 0 leaves the codec as it is

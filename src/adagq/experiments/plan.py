@@ -42,7 +42,7 @@ class MethodPlan:
 
     method: str
     compressed: bool
-    local_epochs: int
+    local_epochs: float
     upload_bits: float  # per parameter, mean over clients
     download_bits: float
     compute_seconds: float

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
 
-from adagq.client.learner import Learner
+from adagq.client.learner import Learner, least_epochs
 from adagq.client.optimizers import steer
 from adagq.client.privacy import check_noise
 from adagq.client.replica import Replica, receive
@@ -186,13 +186,17 @@ class _Timed:
     def held_out(self) -> int:
         return self.learner.held_out
 
+    @property
+    def least_epochs(self) -> float:
+        return least_epochs(self.learner)
+
     def load(self, vector: FloatVector, buffers: FloatVector) -> None:
         self.learner.load(vector, buffers)
 
     def dump(self) -> tuple[FloatVector, FloatVector]:
         return self.learner.dump()
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         begun = time.perf_counter()
         try:
             return self.learner.train(epochs, learning_rate, seed)

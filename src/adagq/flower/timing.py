@@ -159,6 +159,7 @@ class Timing:
             upload_seconds=trip.upload_seconds,
             arrival_seconds=arrived_seconds,
             version=update.version,
+            least_epochs=update.least_epochs,
         )
 
     def settled(self, receipt: Receipt, until_seconds: float) -> Receipt:

@@ -49,6 +49,9 @@ class ArrayLearner:
         How many samples `loss` and `evaluate` go through.
     buffers : collection of names (of a list: "0", "1", …), optional
         Arrays that are not trained.
+    least_epochs : float (default: 1.0)
+        The least that `train` can be asked for: below 1, such as batch size / examples, it takes parts of an epoch
+        (`adagq-auto` asks for them), else whole numbers alone.
 
     >>> learner = ArrayLearner([np.zeros((2, 2)), np.zeros(2)], lambda arrays, epochs, lr: arrays, examples=3)
     >>> learner.layout.shapes
@@ -64,8 +67,10 @@ class ArrayLearner:
         evaluate: Callable[..., Metrics] | None = None,
         held_out: int = 0,
         buffers: Collection[str] | None = None,
+        least_epochs: float = 1.0,
     ) -> None:
-        self._functions = OwnFunctions(examples)
+        self._functions = OwnFunctions(examples, least_epochs)
+        self.least_epochs = least_epochs
         self._named = isinstance(arrays, Mapping)
         self.layout = Layout.of(named(arrays), None if buffers is None else [str(name) for name in buffers])
         if not self.layout.elements:
@@ -96,7 +101,7 @@ class ArrayLearner:
         vector, buffers = self._state
         return vector.copy(), buffers.copy()
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         train = _seeded(self._train, derive(seed, "train") % 2**32)  # what NumPy's and scikit-learn's generators take
         said = self._functions.call(train, self.arrays, epochs, learning_rate)
         pair = isinstance(said, tuple) and len(said) == 2 and (said[1] is None or np.ndim(said[1]) == 0)

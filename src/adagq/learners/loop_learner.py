@@ -42,6 +42,9 @@ class LoopLearner:
     evaluate : Callable[[nn.Module], Mapping[str, float]], optional
         Metrics on this client's own samples, for evaluation on nodes: {"eval_loss": …, "eval_acc": …}. "num-examples"
         among them is their weight, else `held_out`. With a parameter `config` it gets the server's `evaluate_config`.
+    least_epochs : float (default: 1.0)
+        The least that `train` can be asked for: below 1, such as batch size / examples, it takes parts of an epoch
+        (`adagq-auto` asks for them), else whole numbers alone.
     """
 
     def __init__(
@@ -52,8 +55,10 @@ class LoopLearner:
         loss: Loss | None = None,
         held_out: int = 0,
         evaluate: Evaluate | None = None,
+        least_epochs: float = 1.0,
     ) -> None:
-        self._functions = OwnFunctions(examples)
+        self._functions = OwnFunctions(examples, least_epochs)
+        self.least_epochs = least_epochs
         self.module = module
         self.examples, self.held_out = examples, held_out
         self._train, self._loss, self._evaluate = train, loss, evaluate
@@ -79,7 +84,7 @@ class LoopLearner:
     def dump(self) -> tuple[FloatVector, FloatVector]:
         return self.layout.pack(travelling_state(self.module))
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         self.module.train()
         with seeded(seed):
             said = self._functions.call(self._train, self.module, epochs, learning_rate)

@@ -14,9 +14,11 @@ LOSSES = ("train_loss", "train-loss", "loss")  # names of the mean training loss
 class OwnFunctions:
     """Holds what the server's `train_config` and `evaluate_config` say, for functions with a parameter `config`."""
 
-    def __init__(self, examples: int) -> None:
+    def __init__(self, examples: int, least_epochs: float = 1.0) -> None:
         if examples < 1:
             raise ConfigError(f"examples = {examples}: a client needs at least one training sample")
+        if not 0.0 < least_epochs <= 1.0:
+            raise ConfigError(f"least_epochs = {least_epochs!r}: must be above 0 and at most 1")
         self.config: dict[str, Any] = {}
         self.metrics: dict[str, float] = {}  # of the last training, beside its loss
 

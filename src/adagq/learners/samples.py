@@ -8,6 +8,8 @@ from torch import Tensor
 
 from adagq.core.errors import DataError
 
+FEWEST = 3  # samples of a batch: BatchNorm needs more than one
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -68,13 +70,18 @@ class Samples:
         return inputs, self.targets.index_select(0, rows)
 
 
-def batches(rows: Tensor, batch_size: int) -> list[Tensor]:
+def batches(rows: Tensor, batch_size: int, share: float = 1.0) -> list[Tensor]:
     """Cut one epoch's rows into batches, without a last one that is too small.
 
+    Of a part of an epoch the first rows count, in batches of about the batch size that are as large as each other.
+
     A few samples through BatchNorm have no variance worth the name and wreck the running statistics, so a
-    last batch below a quarter of the batch size (or below 3) is dropped, unless it is the only one.
+    last batch below a quarter of the batch size (or below FEWEST) is dropped, unless it is the only one.
     """
+    if share < 1.0:
+        rows = rows[: max(round(share * len(rows)), FEWEST)]
+        return list(torch.tensor_split(rows, max(round(len(rows) / batch_size), 1)))
     parts = list(torch.split(rows, batch_size))
-    if len(parts) > 1 and len(parts[-1]) < min(batch_size, max(3, batch_size // 4)):
+    if len(parts) > 1 and len(parts[-1]) < min(batch_size, max(FEWEST, batch_size // 4)):
         parts.pop()
     return parts

@@ -116,18 +116,27 @@ class TorchLearner:
             pulls.append((group.vector.clone(), added))
         return pulls
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
-        """Run `epochs` of SGD; momentum starts from zero, as a client's optimizer does every round."""
+    @property
+    def least_epochs(self) -> float:
+        """A batch's share of an epoch."""
+        return min(self.batch_size / self.examples, 1.0)
+
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
+        """Run `epochs` of SGD, the last in part if they are not whole.
+
+        Momentum starts from zero, as a client's optimizer does every round.
+        """
         module, groups = self.model.module, self.model.bind_gradients()
         velocities = [torch.zeros_like(group.gradient) if self.momentum else group.gradient for group in groups]
-        steps = epochs * len(batches(self._train.index, self.batch_size))
+        shares = [1.0] * int(epochs) + [epochs % 1.0] * (epochs % 1.0 > 0.0)  # of the samples, epoch by epoch
+        steps = sum(len(batches(self._train.index, self.batch_size, share)) for share in shares)
         pulls = self._pulls(groups, steps, learning_rate)
         total, seen = 0.0, 0
         module.train()
         with seeded(derive(seed, "layers")):
-            for epoch in range(epochs):
+            for epoch, share in enumerate(shares):
                 order = torch.from_numpy(generator(seed, "shuffle", epoch).permutation(self.examples))
-                for rows in batches(self._train.index[order], self.batch_size):
+                for rows in batches(self._train.index[order], self.batch_size, share):
                     inputs, targets = self.model.accept(*self._train.batch(rows))
                     for group in groups:
                         group.gradient.zero_()

@@ -59,7 +59,7 @@ class Method:
     description: str
     uplink: Codec
     controller: Controller[Any] = FIXED
-    epochs: int = 1  # local epochs per round
+    epochs: float = 1  # local epochs per round; below 1 a part of one, for learners that can
     downlink: Codec = FLOAT32
     residual: bool = False  # error feedback at the clients
     optimizer: Optimizer = PLAIN  # of the server
@@ -113,7 +113,8 @@ for _row in (
     Method(
         "adagq-auto", "AdaGQ-auto", "AdaGQ-fit with sparse codes on slow links, and a server step that finds itself",
         SHORT,
-        Fit(first_bits=0.3, first_step=30.0, delay_cost=0.03, broadcast_cost=0.3, epoch_cost=0.4, max_epochs=10),
+        Fit(first_bits=0.3, first_step=30.0, delay_cost=0.03, broadcast_cost=0.3, epoch_cost=0.4, max_epochs=10,
+            min_epochs=0.5),
         downlink=FADING_DOWN, optimizer=Auto(), compared=True, ink="rose",
     ),
     Method(

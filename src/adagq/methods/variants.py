@@ -23,7 +23,7 @@ from adagq.codecs.registry import CODECS, codec_from_plain, codec_to_plain
 from adagq.control import CONTROLLERS
 from adagq.core.errors import AdagqError, ConfigError
 from adagq.core.registry import Registry, make_part
-from adagq.core.settings import Flag, Text, Whole, config_error
+from adagq.core.settings import Flag, Number, Text, config_error
 from adagq.methods.table import METHODS, Method, method_of, with_suffixes
 from adagq.server.optimizers import OPTIMIZERS
 
@@ -43,7 +43,7 @@ class Variant(BaseModel):
     base: Annotated[Text, Field(description="the name of the method that it changes")]
     label: Text | None = None
     description: Text | None = None
-    epochs: Annotated[Whole, Field(ge=1)] | None = None
+    epochs: Annotated[Number, Field(gt=0)] | None = None
     residual: Flag | None = None
     rate_curve: Flag | None = None
     uplink: Part | None = None

@@ -120,7 +120,7 @@ class Attempt:
         return task
 
     @property
-    def decisions(self) -> tuple[tuple[int, str, int | None, int], ...]:
+    def decisions(self) -> tuple[tuple[int, str, int | None, float], ...]:
         """What clients were asked for: client, codec, byte budget, epochs."""
         tasks = sorted(self.tasks, key=lambda task: task.client)
         return tuple((task.client, str(task.codec), task.budget_bytes, task.epochs) for task in tasks)

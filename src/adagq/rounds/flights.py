@@ -140,7 +140,8 @@ class Flights:
             if (flight := arrived.get(receipt.client)) is None:
                 continue
             trip_seconds = self.backend.now - flight.posted
-            alone = replace(settlement, receipts=(receipt,), round_seconds=trip_seconds)
+            asked = replace(receipt, epochs=flight.task.epochs)
+            alone = replace(settlement, receipts=(asked,), round_seconds=trip_seconds)
             counted, trusted = step.validator.settle(alone, step.intake.accepted)
             booked += counted
             learnt += trusted

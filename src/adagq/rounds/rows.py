@@ -51,7 +51,7 @@ def noise_to_signal(receipts: Sequence[Receipt], norm: float) -> float:
 
 def ledger_of(receipts: Sequence[Receipt], version: int) -> list[dict[str, Any]]:
     """Return the measured columns of ledger.jsonl, a line per client; `version` as for the row."""
-    names = ("client", "levels", "upload_bytes", "download_bytes", *SECONDS)
+    names = ("client", "epochs", "levels", "upload_bytes", "download_bytes", *SECONDS)
     return [
         {name: getattr(receipt, name) for name in names} | {"staleness": version - receipt.version}
         for receipt in receipts

@@ -65,4 +65,4 @@ class RoundResult:
     ledger: list[dict[str, Any]]
     incidents: list[dict[str, Any]]
     state: State
-    decisions: tuple[tuple[int, str, int | None, int], ...] = ()
+    decisions: tuple[tuple[int, str, int | None, float], ...] = ()

@@ -35,7 +35,7 @@ class Pace:
     reports: tuple[float, ...] = ()  # seconds until the last report
     download_bytes: float = 0.0  # of most clients in the last round, as sent
     download_seconds: float = 0.0  # of the slowest
-    epochs: int = 0  # of the last tasks
+    epochs: float = 0  # of the last tasks
 
     def after(
         self,
@@ -136,7 +136,7 @@ def _longest(seconds: Iterable[float]) -> float:
     return OUTLIER * median(known) if known else 0.0
 
 
-def _expected(task: Task, last: Receipt, epochs: int) -> float:
+def _expected(task: Task, last: Receipt, epochs: float) -> float:
     more_epochs = task.epochs / epochs if epochs else 1.0
     more_bytes = 1.0
     if task.budget_bytes is not None:

@@ -96,8 +96,8 @@ class Validator:
             examples = accepted.get(receipt.client)
             if examples is None or receipt.client in booked:
                 continue
-            if receipt.examples != examples:
-                receipt = replace(receipt, examples=examples)
+            asked = self._tasks.get(receipt.client)  # without a barrier the loop knows
+            receipt = replace(receipt, examples=examples, epochs=asked.epochs if asked else receipt.epochs)
             if reason := _impossible(receipt, settlement.round_seconds, idle_seconds):
                 self.clamp(receipt.client, reason)
                 receipt = _cut(receipt, settlement.round_seconds - settlement.server_seconds)
@@ -145,6 +145,8 @@ class Validator:
                 return f"{name} = {getattr(update, name)!r}"
         if not isinstance(update.rate_bits, tuple) or (update.rate_bits and not plausible_curve(update.rate_bits)):
             return "a rate curve that is not 16 positive numbers"
+        if not _real(update.least_epochs, lambda value: 0.0 < value <= 1.0):
+            return f"least_epochs = {update.least_epochs!r}"
         known = _real(update.train_loss, lambda loss: not math.isinf(loss))
         return None if known else f"train_loss = {update.train_loss!r}"
 

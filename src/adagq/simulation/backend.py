@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.client.learner import Population, sizes_of
+from adagq.client.learner import Population, least_epochs, sizes_of
 from adagq.client.replica import Replica
 from adagq.codecs import Float32
 from adagq.core.codec import Arrays
@@ -62,6 +62,7 @@ class Simulated:
             held_out=held_out,
             decodes_downlink=not isinstance(method.downlink, Float32),
             encodes_uplink=not isinstance(method.uplink, Float32),
+            parts=least_epochs(population.learner(0)) < 1.0,
         )
         self.now = 0.0
         self._accounts = Accounts()
@@ -271,10 +272,10 @@ class Simulated:
         kept: Arrays = undelivered(state, update.payload, self._replicas.held_by(visit.client).aggregate)
         return kept
 
-    def _lose(self, visit: Visit, reason: str, epochs: int) -> None:
+    def _lose(self, visit: Visit, reason: str, epochs: float) -> None:
         self._expect(self._lost(visit, reason, epochs))
 
-    def _lost(self, visit: Visit, reason: str, epochs: int) -> Event:
+    def _lost(self, visit: Visit, reason: str, epochs: float) -> Event:
         seconds = visit.ready + self._timer.train_seconds(visit.client, epochs, visit.round)
         incident = Incident(visit.client, visit.round, "lost", reason)
         return Event(seconds, visit.client, incident=incident)

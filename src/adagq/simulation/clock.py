@@ -12,7 +12,7 @@ as fast and share the work.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 from adagq.codecs.wire import HEADER
 from adagq.core.messages import Receipt, Sync, Task, Update
@@ -94,6 +94,7 @@ class Timer:
     held_out: Sequence[int]  # samples that each client probes on
     decodes_downlink: bool  # whether the aggregate arrives in a codec that takes time
     encodes_uplink: bool
+    parts: bool = True  # whether clients train parts of an epoch
 
     def visit(self, sync: Sync, now: float, attempt: int) -> Visit:
         """Steps 1 and 2: the client downloads, decodes and, where asked, probes."""
@@ -112,8 +113,9 @@ class Timer:
         """Return when the report of a client that was sent a sync alone is there."""
         return visit.ready + self._client(visit.client).uplink.latency_seconds
 
-    def train_seconds(self, client: int, epochs: int, round: int) -> float:
-        return self._client(client).device.train_seconds(self.examples[client], epochs, round)
+    def train_seconds(self, client: int, epochs: float, round: int) -> float:
+        trained = epochs if self.parts else ceil(epochs)
+        return self._client(client).device.train_seconds(self.examples[client], trained, round)
 
     def encoded(self, visit: Visit, decided: float | None) -> tuple[float, float]:
         """Return when the payload is ready and the seconds of encoding; `decided` if the task came on its own."""
@@ -142,6 +144,7 @@ class Timer:
             upload_seconds=upload_seconds,
             arrival_seconds=visit.encoded + upload_seconds - visit.posted,
             version=update.version,
+            least_epochs=update.least_epochs,
         )
 
     def server_seconds(self, arrivals: Sequence[float], last: float) -> float:

@@ -5,6 +5,7 @@ Devices are played: what a device would need longer than this machine for its sa
 
 import time
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -80,11 +81,12 @@ def scores(model: Model, images: np.ndarray, labels: np.ndarray) -> tuple[float,
     return float((chances.argmax(axis=1) == labels).mean()), float(loss)
 
 
-def train(model: Model, images: np.ndarray, labels: np.ndarray, epochs: int, lr: float, seed: int) -> float:
-    """Plain SGD, in place; return the mean loss."""
+def train(model: Model, images: np.ndarray, labels: np.ndarray, epochs: float, lr: float, seed: int) -> float:
+    """Plain SGD, in place, the last epoch in part if they are not whole; return the mean loss."""
     losses = []
-    for epoch in range(epochs):
+    for epoch in range(ceil(epochs)):
         order = generator(seed, "shuffle", epoch).permutation(len(labels))
+        order = order[: ceil((epochs - epoch) * len(order))]
         for start in range(0, len(order), BATCH):
             rows = order[start : start + BATCH]
             hidden, chances = forward(model, images[rows])
@@ -120,7 +122,11 @@ class NumpyLearner:
     def dump(self) -> tuple[FloatVector, FloatVector]:
         return self.layout.pack(self.model)
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    @property
+    def least_epochs(self) -> float:
+        return min(BATCH / self.examples, 1.0)
+
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         begun = time.perf_counter()
         loss = train(self.model, *self._own, epochs, learning_rate, seed)
         self._sleep(begun, epochs * self.epoch_seconds)

@@ -63,7 +63,7 @@ class Vector:
     def dump(self) -> tuple[FloatVector, FloatVector]:
         return self._vector, np.zeros(0, np.float32)
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         self._vector = _trained(self._vector)
         return 0.0
 

@@ -14,7 +14,7 @@ class Slowed:
     def __init__(self, learner: Learner, seconds: float) -> None:
         self._learner, self._seconds = learner, seconds
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         time.sleep(self._seconds)
         return self._learner.train(epochs, learning_rate, seed)
 

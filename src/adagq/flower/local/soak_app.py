@@ -76,10 +76,10 @@ class Softmax:
     def dump(self) -> tuple[FloatVector, FloatVector]:
         return self._vector.copy(), np.zeros(0, np.float32)
 
-    def train(self, epochs: int, learning_rate: float, seed: int) -> float:
+    def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         kind, _, seconds = fault_in(self._fault).partition(" ")
         time.sleep(float(seconds) if kind == "slow" else 0.0)
-        for epoch in range(epochs):
+        for epoch in range(int(epochs)):
             order = generator(seed, "order", epoch).permutation(self.examples)
             for first in range(0, self.examples, BATCH):
                 batch = order[first : first + BATCH]

@@ -46,7 +46,7 @@ class Device:
             return replace(self, seconds_per_sample=flops_per_sample / self.flops_per_second)
         raise ConfigError("device: none of epoch_seconds, flops_per_second, seconds_per_sample is set, one must be")
 
-    def train_seconds(self, samples: int, epochs: int, round: int = 0) -> float:
+    def train_seconds(self, samples: int, epochs: float, round: int = 0) -> float:
         """Return the seconds of `epochs` over `samples`."""
         return samples * epochs * self._seconds_per_sample * self._slowness(round)
 
