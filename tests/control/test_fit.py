@@ -351,6 +351,17 @@ def test_a_round_has_half_an_epoch_where_links_are_fast_and_clients_can():
     assert controller.from_json(json.loads(json.dumps(state.to_json()))).epochs == 0.5
 
 
+@pytest.mark.parametrize(("levels", "lost", "expected"), [(0, 0.7, 1.0), (0, 0.2, 0.5), (15, 2.0, 1.0), (15, 0.3, 0.5)])
+def test_no_parts_of_an_epoch_where_most_of_them_would_be_noise_or_come_late(levels, lost, expected):
+    """From whole epochs and from halves alike, so that the choice does not swing between them."""
+    controller = Fit(min_epochs=0.5, epoch_cost=0.4, step=1.01)  # payloads stay as they are
+    own = {"least_epochs": 0.1, "levels": levels, "error_energy": 5.0 * lost}
+    state = seen(controller, *(receipt(i, rate=1e7, **own) for i in range(4)))
+    assert state.epochs == expected
+    halved = replace(state, epochs=0.5)
+    assert controller.observe(halved, facts([receipt(i, 8.0, 1e7, **own) for i in range(4)])).epochs == expected
+
+
 def closed_loop(rounds, lie=lambda receipt: receipt, norm=lambda k: 1.0, clients=20, busy=None):
     """Clients that fill their budgets with the error of b bits an element, 1 / (4^b - 1); the last one lies."""
     rng = np.random.default_rng(0)

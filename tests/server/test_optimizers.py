@@ -68,8 +68,8 @@ def test_settings_that_cannot_work_name_key_value_and_range(kind, settings: dict
         kind(**settings)
 
 
-def receipt(client: int, energy: float, error_energy: float = 0.0, examples: int = 100, epochs: float = 1.0) -> Receipt:
-    return Receipt(client, 1, examples, 0, 100, 100, energy, error_energy, (), 1.0, 1.0, 1.0, 1.0, epochs=epochs)
+def receipt(client: int, energy: float, error_energy: float = 0.0, examples: int = 100) -> Receipt:
+    return Receipt(client, 1, examples, 0, 100, 100, energy, error_energy, (), 1.0, 1.0, 1.0, 1.0)
 
 
 def steps(optimizer: Optimizer, means, receipts=(), layout: Layout = LAYOUT) -> list[list[float]]:
@@ -117,13 +117,6 @@ def test_yogi_by_hand() -> None:
 )
 def test_fedexp_by_hand(receipts: list[Receipt], factor: float) -> None:
     assert steps(FedExP(), [[3.0, 4.0]], receipts)[0] == pytest.approx([3.0 * factor, 4.0 * factor])
-
-
-def test_auto_keeps_its_velocity_for_longer_where_rounds_are_parts_of_an_epoch() -> None:
-    optimizer, mean = Auto(momentum=0.5), np.ones(2, np.float32)
-    for epochs, momentum in ((1.0, 0.5), (0.25, 0.75), (5.0, 0.5)):
-        receipts = [receipt(client, 1.0, epochs=epochs) for client in range(3)]
-        assert optimizer.step(mean, {}, receipts, LAYOUT).vector == pytest.approx(1.0 + momentum)
 
 
 def test_auto_goes_as_far_as_fedexp_allows_and_means_agree() -> None:

@@ -17,6 +17,10 @@ number of local epochs is the E whose J(tau, E) (1 + epoch_cost (E - 1)) / E is 
 less than with the present number. `epoch_cost` is what the paper's FedAvg loses: its five epochs take it as far as 3.3
 single ones. A server optimizer with momentum goes that far by itself: with `auto` it is 0.4 (docs/simulation.md).
 
+Where links are fast a round may also have a part of an epoch (`min_epochs`), by the same rule, unless its payloads
+would be mostly noise, or leave most of it for later: half the bytes twice as often carry less, and rounds were twice as
+many (digits, links ten times slower than the paper's).
+
 A sparse payload (one without levels, `codecs.fading`) is late rather than noisy: what it leaves behind comes with the
 next ones. Where `delay_cost` is set, such clients add delay_cost sum_i p_i D_i / (1 - D_i) to 1 + kappa NSR, D being
 the share of the energy that is left behind: D / (1 - D) rounds is how late it arrives.
@@ -50,6 +54,7 @@ from adagq.control.fit_state import (
     from_json,
     late_at,
     learn,
+    left_at,
     nmse_at,
     unknown,
 )
@@ -62,6 +67,7 @@ GRID = 96
 PACKET = 1400  # bytes: a payload below it saves no time, and of a tiny model's little would be left beside the frame
 LEAST_FIRST_BITS, MOST_FIRST_BITS = 0.8, 4.0  # a parameter, of the first broadcast
 ALL = 10**9  # clients whose mean has no noise: a codec that chooses by it (`Averaged`) is unbiased over so many
+MOST_LEFT, MOST_NOISE = 0.5, 1.0  # of the energy: of a part of an epoch, by sparse and by dense payloads
 SMALLEST_PART = 1 / 64  # of an epoch
 WORTH = 0.97  # of the present time per unit of progress: what makes another number of epochs worth a change
 
@@ -131,7 +137,16 @@ class Fit:
         busy = np.maximum(state.busy_seconds + (epochs - state.epochs) * state.epoch_seconds, 0.0)
         tried = replace(state, busy_seconds=busy, epochs=float(epochs))
         tau, cost = self._best_tau(tried, known)
+        if epochs < 1.0 and self._is_too_little(filled(tried, known), tau, state.reach):
+            cost = math.inf
         return replace(tried, tau=tau), cost * (1.0 + self.epoch_cost * (epochs - 1)) / epochs
+
+    def _is_too_little(self, columns: Mapping[str, FloatArray], tau: float, reach: float) -> bool:
+        """Whether most payloads of a round that ends at tau would be mostly noise, or leave most for later."""
+        sizes = self._budgets(columns, np.array([tau]), reach)
+        sparse = left_at(columns["nmse"], columns["nbytes"], sizes) > MOST_LEFT
+        noisy = nmse_at(columns["nmse"], columns["nbytes"], sizes) > MOST_NOISE
+        return bool(np.median(np.where(columns["levels"][:, None] == 0, sparse, noisy)) > 0.0)
 
     def choose(self, state: FitState, cohort: Sequence[int], codec: Codec) -> dict[int, Choice]:
         if not math.isfinite(state.tau):

@@ -121,11 +121,19 @@ def nmse_at(nmse: FloatArray, nbytes: FloatArray, sizes: FloatArray) -> FloatArr
 def late_at(lost: FloatArray, nbytes: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return by how many rounds the updates [client, …] come late at these sizes, from what one payload left behind.
 
-    A sparse code with feedback that leaves the share D of the energy for later delays it by D / (1 - D) rounds. D falls
-    more slowly than with a dense code: the largest entries go first.
+    A sparse code with feedback that leaves the share D of the energy for later delays it by D / (1 - D) rounds.
     """
-    shares = np.clip(lost, 1e-9, 0.98)[:, None] ** ((sizes / nbytes[:, None]) ** SPARSE_GAIN)
+    shares = left_at(lost, nbytes, sizes)
     return shares / (1.0 - shares)
+
+
+def left_at(lost: FloatArray, nbytes: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Return the share D of the energy [client, …] that sparse payloads of these sizes leave behind, from one's.
+
+    It falls more slowly than with a dense code: the largest entries go first.
+    """
+    shares: FloatArray = np.clip(lost, 1e-9, 0.98)[:, None] ** ((sizes / nbytes[:, None]) ** SPARSE_GAIN)
+    return shares
 
 
 def _bits_per_byte(nmse: FloatArray, nbytes: FloatArray) -> FloatArray:
