@@ -109,7 +109,7 @@ def read_table(data: bytes, bits: int) -> NDArray[np.uint32]:
 
 
 def slots_of(freqs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return token << 24 | freq - 1 << 12 | slot - start for every slot of dense tables [table, token]."""
+    """Return token << 24 | freq << 12 | slot - start for every slot of dense tables [table, token]."""
     out = np.empty((freqs.shape[0], 1 << DENSE_BITS), np.uint32)
     for row, slots in zip(freqs, out, strict=True):
         fill_slots(row, slots)

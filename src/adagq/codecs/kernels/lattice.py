@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.kernels.common import hash32, leaf
+from adagq.codecs.kernels.common import hash32, inline, leaf
 
 DITHER, ROUND, SPARSE, RARE = 0, 1, 2, 3
 PHASES = 64  # fine phases at most; the model merges neighbours into groups
@@ -43,18 +43,26 @@ def fill_uniforms(n: int, key: Any, first: Any, uniforms: Any) -> None:
 
 
 @leaf
-def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, bits: Any, rows: Any) -> None:
+def fill_rows(uniforms: Any, family: int, edges: Any, groups: int, base: Any, bits: Any, rows: Any) -> None:
     """rows[j] = base + (group of uniforms[j] << bits); group k begins at edges[k - 1] (all eight edges are set)."""
+    dither = family == DITHER
     if groups == 1:
         for j in range(uniforms.size):
             rows[j] = base
+        return
+    centre = HALF if dither else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
+    if groups == GROUPS and family <= ROUND:  # each phase is a group: nothing to look for
+        phase_bits = np.int32(20 if dither else 21)
+        for j in range(uniforms.size):
+            v = np.int32(uniforms[j] - centre)
+            v = np.int32(v ^ np.int32(v >> np.int32(31)))
+            rows[j] = np.uint32(base + np.uint32(np.uint32(v >> phase_bits) << bits))
         return
     e1, e2, e3, e4, e5, e6, e7 = edges[0], edges[1], edges[2], edges[3], edges[4], edges[5], edges[6]
     one = np.uint32(np.uint32(1) << bits)
     r1, r2, r3 = np.uint32(base + one), np.uint32(base + 2 * one), np.uint32(base + 3 * one)
     r4, r5 = np.uint32(base + 4 * one), np.uint32(base + 5 * one)
     r6, r7 = np.uint32(base + 6 * one), np.uint32(base + 7 * one)
-    centre = HALF if dither else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
     for j in range(uniforms.size):
         v = np.int32(uniforms[j] - centre)
         v = np.int32(v ^ np.int32(v >> np.int32(31)))
@@ -112,6 +120,18 @@ def split_low(q: Any, shift: Any, low: Any) -> None:
 
 
 @leaf
-def join_low(q: Any, shift: Any, low: Any) -> None:
-    for j in range(q.size):
-        q[j] = np.int32(np.int32(q[j] << shift) | np.int32(low[j]))
+def unfold(folded: Any, shift: Any, low: Any, q: Any) -> None:
+    """q = 0, 1, -1, 2, -2, … of 0, 1, 2, 3, 4, …, with `shift` bits of low below it."""
+    if shift:
+        for j in range(folded.size):
+            q[j] = np.int32(np.int32(_unfolded(folded[j]) << shift) | np.int32(low[j]))
+    else:
+        for j in range(folded.size):
+            q[j] = _unfolded(folded[j])
+
+
+@inline
+def _unfolded(folded: Any) -> Any:
+    magnitude = np.int32(np.uint32(folded + np.uint32(1)) >> np.uint32(1))
+    mirror = np.int32(np.int32(np.int32(folded) & np.int32(1)) - np.int32(1))
+    return np.int32(np.int32(magnitude ^ mirror) - mirror)

@@ -7,9 +7,13 @@ A state x in [2^15, 2^31) takes in a token of frequency f, first slot c, out of 
 
 The encoder runs backwards, so the decoder runs forwards. Element i of a chunk belongs to state i mod 4; the states
 share one stream of words. Division is a multiplication by m = ceil(2^(31 + p) / f) and a shift by 31 + p: exact, as
-x < f 2^(31 - p) and m f - 2^(31 + p) < f <= 2^p, and below 2^63. Words are
-written and read without branches: whether one moves is as good as random. A decoder that runs out of words repeats
-the last one (`pad_words`): any stream decodes to something in range, so nothing can fail halfway.
+x < f 2^(31 - p) and m f - 2^(31 + p) < f <= 2^p, and below 2^63. Words are written and read without branches: whether
+one moves is as good as random. A decoder that runs out of words repeats the last one (`pad_words`): any stream decodes
+to something in range, so nothing can fail halfway. It returns values folded: 0, 1, -1, 2, -2, … as 0, 1, 2, 3, 4, …,
+which for most is the token itself.
+
+Four segments are decoded in step (`decode_four`): the states of each are one vector register, and while one waits for
+its tables the others go on.
 """
 
 from typing import Any
@@ -17,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from adagq.codecs.kernels.common import inline, leaf
+from adagq.codecs.kernels.lanes import any_reaches, gather, larger, load, refill, spread, store
 from adagq.codecs.kernels.tokens import (
     ESCAPE,
     ESCAPE_BITS,
@@ -34,6 +39,7 @@ STATES = 4
 WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
 LOWEST = np.uint32(1 << 15)
 NO_TOKEN = 255  # never in a table
+SEGMENTS = 4  # decoded in step
 DENSE_BITS, SPARSE_BITS = 12, 15  # log2 of the slots of a table: by lookup, and by search
 
 
@@ -48,13 +54,18 @@ def token_of(q: Any) -> Any:
     return np.uint64(token) + np.uint64(q < 0)
 
 
+@inline
+def _fold(q: Any) -> Any:
+    return np.uint32(np.uint32(np.uint32(abs(q)) << np.uint32(1)) - np.uint32(q > np.int32(0)))
+
+
 @leaf
 def fill_entries(q: Any, rows: Any, entries: Any) -> Any:
     """entries[i] = rows[i] + token for tokens without raw bits, rows[i] + NO_TOKEN for others; return the largest."""
     largest = np.uint32(0)
     for j in range(q.size):
-        zigzag = np.uint32(np.uint32(np.uint32(abs(q[j])) << np.uint32(1)) - np.uint32(q[j] > np.int32(0)))
-        token = zigzag if zigzag < np.uint32(FIRST_WIDE) else np.uint32(NO_TOKEN)
+        folded = _fold(q[j])
+        token = folded if folded < np.uint32(FIRST_WIDE) else np.uint32(NO_TOKEN)
         largest = token if token > largest else largest
         entries[j] = np.uint32(rows[j] + token)
     return largest
@@ -166,7 +177,7 @@ def _refill(x: Any, need: Any, word: Any) -> Any:
 
 @leaf
 def _pull_raw(x: Any, token: Any, words: Any, at: Any) -> Any:
-    """Pull the raw bits of a token and return (state, position, value); kept out of the loop as `_push_raw` is."""
+    """Pull the raw bits of a token; return (state, position, folded value). Kept out of the loop as `_push_raw` is."""
     value = TOKEN_BASE[token]
     count = np.uint32(TOKEN_BITS[token])
     high = np.int32(0)
@@ -183,24 +194,23 @@ def _pull_raw(x: Any, token: Any, words: Any, at: Any) -> Any:
     x = _refill(x, need, words[at])
     at = at + np.uint64(need)
     if token == np.uint8(ESCAPE):
-        return x, at, np.int32(np.int32(raw << np.int32(ESCAPE_BITS)) + high - LIMIT)
+        return x, at, _fold(np.int32(np.int32(raw << np.int32(ESCAPE_BITS)) + high - LIMIT))
     sign = np.int32(value >> np.int32(31))  # 0 or -1: signs are coin flips, a branch would be too
-    return x, at, np.int32(value + np.int32(np.int32(raw ^ sign) - sign))
+    return x, at, _fold(np.int32(value + np.int32(np.int32(raw ^ sign) - sign)))
 
 
 @inline
 def _pull(x: Any, row: Any, slots: Any, words: Any, at: Any) -> Any:
-    """Return (state, position, value); every slot holds token << 24 | freq - 1 << 12 | slot - start."""
+    """Return (state, position, folded value); every slot holds token << 24 | freq << 12 | slot - start."""
     entry = slots[np.uint64(np.uint32(row + np.uint32(x & np.uint32(4095))))]
-    freq = np.uint32(np.uint32(np.uint32(entry >> np.uint32(12)) & np.uint32(4095)) + np.uint32(1))
+    freq = np.uint32(np.uint32(entry >> np.uint32(12)) & np.uint32(4095))
     x = np.uint32(np.uint32(freq * np.uint32(x >> np.uint32(DENSE_BITS))) + np.uint32(entry & np.uint32(4095)))
     need = np.uint32(x < LOWEST)
     x = _refill(x, need, words[at])
     at = at + np.uint64(need)
-    token = np.uint8(entry >> np.uint32(24))
-    value = TOKEN_BASE[token]
-    if token >= np.uint8(FIRST_WIDE):
-        x, at, value = _pull_raw(x, token, words, at)
+    value = np.uint32(entry >> np.uint32(24))
+    if value >= np.uint32(FIRST_WIDE):
+        x, at, value = _pull_raw(x, np.uint8(value), words, at)
     return x, at, value
 
 
@@ -216,8 +226,8 @@ def _pull_searched(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: A
     need = np.uint32(x < LOWEST)
     x = _refill(x, need, words[at])
     at = at + np.uint64(need)
-    value = TOKEN_BASE[token]
-    if token >= np.uint8(FIRST_WIDE):
+    value = np.uint32(token)
+    if value >= np.uint32(FIRST_WIDE):
         x, at, value = _pull_raw(x, token, words, at)
     return x, at, value
 
@@ -232,50 +242,111 @@ def _pull_sparse(x: Any, row: Any, firsts: Any, tokens: Any, words: Any, at: Any
         if x < LOWEST:
             x = np.uint32(np.uint32(x << np.uint32(16)) | np.uint32(words[at]))
             at = at + np.uint64(1)
-        return x, at, np.int32(0)
+        return x, at, np.uint32(0)
     return _pull_searched(x, row, firsts, tokens, words, at)
 
 
 @leaf
-def decode_chunk(q: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: int) -> Any:
-    """Pull q[0], …, q[n - 1] with dense tables, rows[i] the first slot of each; return the new position in the words.
+def decode_chunk(folded: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: int) -> Any:
+    """Pull folded[0], …, folded[n - 1] with dense tables, rows[i] the first slot of each.
 
-    Words are padded: there are WORDS_PER_ELEMENT for each of the n elements.
+    Return the new position in the words, which are padded: there are WORDS_PER_ELEMENT for each of the n elements.
     """
     pos = np.uint64(at)
     full = np.uint64(n) & ~np.uint64(3)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
     i = np.uint64(0)
     while i < full:
-        x0, pos, q[i] = _pull(x0, rows[i], slots, words, pos)
-        x1, pos, q[i + np.uint64(1)] = _pull(x1, rows[i + np.uint64(1)], slots, words, pos)
-        x2, pos, q[i + np.uint64(2)] = _pull(x2, rows[i + np.uint64(2)], slots, words, pos)
-        x3, pos, q[i + np.uint64(3)] = _pull(x3, rows[i + np.uint64(3)], slots, words, pos)
+        x0, pos, folded[i] = _pull(x0, rows[i], slots, words, pos)
+        x1, pos, folded[i + np.uint64(1)] = _pull(x1, rows[i + np.uint64(1)], slots, words, pos)
+        x2, pos, folded[i + np.uint64(2)] = _pull(x2, rows[i + np.uint64(2)], slots, words, pos)
+        x3, pos, folded[i + np.uint64(3)] = _pull(x3, rows[i + np.uint64(3)], slots, words, pos)
         i += np.uint64(4)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
     while i < np.uint64(n):
         k = i & np.uint64(3)
-        state[k], pos, q[i] = _pull(state[k], rows[i], slots, words, pos)
+        state[k], pos, folded[i] = _pull(state[k], rows[i], slots, words, pos)
         i += np.uint64(1)
     return np.int64(pos)
 
 
 @leaf
-def decode_chunk_sparse(q: Any, rows: Any, n: int, firsts: Any, tokens: Any, state: Any, words: Any, at: int) -> Any:
+def decode_chunk_sparse(
+    folded: Any, rows: Any, n: int, firsts: Any, tokens: Any, state: Any, words: Any, at: int
+) -> Any:
     """The same with sparse tables."""
     pos = np.uint64(at)
     full = np.uint64(n) & ~np.uint64(3)
     x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
     i = np.uint64(0)
     while i < full:
-        x0, pos, q[i] = _pull_sparse(x0, rows[i], firsts, tokens, words, pos)
-        x1, pos, q[i + np.uint64(1)] = _pull_sparse(x1, rows[i + np.uint64(1)], firsts, tokens, words, pos)
-        x2, pos, q[i + np.uint64(2)] = _pull_sparse(x2, rows[i + np.uint64(2)], firsts, tokens, words, pos)
-        x3, pos, q[i + np.uint64(3)] = _pull_sparse(x3, rows[i + np.uint64(3)], firsts, tokens, words, pos)
+        x0, pos, folded[i] = _pull_sparse(x0, rows[i], firsts, tokens, words, pos)
+        x1, pos, folded[i + np.uint64(1)] = _pull_sparse(x1, rows[i + np.uint64(1)], firsts, tokens, words, pos)
+        x2, pos, folded[i + np.uint64(2)] = _pull_sparse(x2, rows[i + np.uint64(2)], firsts, tokens, words, pos)
+        x3, pos, folded[i + np.uint64(3)] = _pull_sparse(x3, rows[i + np.uint64(3)], firsts, tokens, words, pos)
         i += np.uint64(4)
     state[0], state[1], state[2], state[3] = x0, x1, x2, x3
     while i < np.uint64(n):
         k = i & np.uint64(3)
-        state[k], pos, q[i] = _pull_sparse(state[k], rows[i], firsts, tokens, words, pos)
+        state[k], pos, folded[i] = _pull_sparse(state[k], rows[i], firsts, tokens, words, pos)
         i += np.uint64(1)
     return np.int64(pos)
+
+
+@inline
+def _pulled(x: Any, entries: Any, words: Any, at: Any) -> Any:
+    """Return (states, position) behind four tokens without raw bits."""
+    low, bits = spread(np.uint32(4095)), spread(np.uint32(DENSE_BITS))
+    x = ((entries >> bits) & low) * (x >> bits) + (entries & low)
+    return refill(x, spread(LOWEST), words, at)
+
+
+@leaf
+def decode_four(folded: Any, rows: Any, n: int, slots: Any, state: Any, words: Any, at: Any) -> None:
+    """`decode_chunk` of four segments in step: folded[k], rows[k], state[k] and at[k] are those of segment k; 4 | n.
+
+    Words of a token's raw bits come between those of its neighbours: where one has some, 16 values go one by one.
+    """
+    low, wide, top = spread(np.uint32(4095)), spread(np.uint32(FIRST_WIDE << 24)), spread(np.uint32(24))
+    four, stride = np.uint64(4), np.uint64(rows.shape[1])
+    a, b, c, d = load(state, np.uint64(0)), load(state, four), load(state, np.uint64(8)), load(state, np.uint64(12))
+    at_a, at_b, at_c, at_d = at[0], at[1], at[2], at[3]
+    i = np.uint64(0)
+    while i < np.uint64(n):
+        j = i + stride
+        k = j + stride
+        m = k + stride
+        in_a = gather(slots, load(rows, i) + (a & low))
+        in_b = gather(slots, load(rows, j) + (b & low))
+        in_c = gather(slots, load(rows, k) + (c & low))
+        in_d = gather(slots, load(rows, m) + (d & low))
+        if any_reaches(larger(larger(in_a, in_b), larger(in_c, in_d)), wide):
+            store(state, np.uint64(0), a)
+            store(state, four, b)
+            store(state, np.uint64(8), c)
+            store(state, np.uint64(12), d)
+            at[0], at[1], at[2], at[3] = at_a, at_b, at_c, at_d
+            for s in range(SEGMENTS):
+                at[s] = np.uint64(decode_chunk(folded[s, i:], rows[s, i:], 4, slots, state[s], words, np.int64(at[s])))
+            a, b, c, d = (
+                load(state, np.uint64(0)),
+                load(state, four),
+                load(state, np.uint64(8)),
+                load(state, np.uint64(12)),
+            )
+            at_a, at_b, at_c, at_d = at[0], at[1], at[2], at[3]
+        else:
+            a, at_a = _pulled(a, in_a, words, at_a)
+            b, at_b = _pulled(b, in_b, words, at_b)
+            c, at_c = _pulled(c, in_c, words, at_c)
+            d, at_d = _pulled(d, in_d, words, at_d)
+            store(folded, i, in_a >> top)
+            store(folded, j, in_b >> top)
+            store(folded, k, in_c >> top)
+            store(folded, m, in_d >> top)
+        i += four
+    store(state, np.uint64(0), a)
+    store(state, four, b)
+    store(state, np.uint64(8), c)
+    store(state, np.uint64(12), d)
+    at[0], at[1], at[2], at[3] = at_a, at_b, at_c, at_d
