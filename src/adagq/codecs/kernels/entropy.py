@@ -135,12 +135,13 @@ def encode_segment(
 def decode_segments(
     words: Any, word_at: Any, bounds: Any, first: int, last: int, starts: Any, classes: Any, families: Any, shifts: Any,
     edges: Any, groups: Any, bases: Any, steps: Any, limits: Any, key: Any, longest: int, slots: Any, firsts: Any,
-    tokens: Any, raw_at: Any, raw: Any, out: Any,
+    tokens: Any, in_step: Any, raw_at: Any, raw: Any, out: Any,
 ) -> None:  # fmt: skip
     """Add segments first..last, at most SEGMENTS, to `out`; steps[chunk] is weight * step of its lattice.
 
     Segment s has the chunks from bounds[s] and the words from word_at[s]. Dense tables and those of RARE classes are
-    two lists: `slots` holds the former, `firsts` and `tokens` the latter.
+    two lists: `slots` holds the former, `firsts` and `tokens` the latter. in_step[c]: chunks of class c are decoded in
+    step with those of other segments.
     """
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)
@@ -176,15 +177,20 @@ def decode_segments(
                 at[k] = min(at[k], ends[k])  # behind them all words are the same
                 if families[c] == DITHER or groups[c] > 1:  # else neither the tables nor the values depend on them
                     fill_uniforms(n, key, np.uint32(start), uniforms[k])
+                base, bits = bases[c], ROW_BITS
                 if families[c] != RARE:
-                    base = np.uint32(bases[c] << np.uint32(DENSE_BITS - 8))
-                    fill_rows(uniforms[k, :n], families[c], edges[c], groups[c], base, np.uint32(DENSE_BITS), rows[k])
+                    base, bits = np.uint32(base << np.uint32(DENSE_BITS - 8)), np.uint32(DENSE_BITS)
+                fill_rows(uniforms[k, :n], families[c], edges[c], groups[c], base, bits, rows[k])
+                if in_step[c]:
                     ready[k] = True
                     waiting += 1
                     common = min(common, n)
                     continue
-                fill_rows(uniforms[k, :n], RARE, edges[c], groups[c], bases[c], ROW_BITS, rows[k])
-                at[k] = decode_chunk_sparse(folded[k], rows[k], n, firsts, tokens, state[k], padded, np.int64(at[k]))
+                if families[c] == RARE:
+                    end = decode_chunk_sparse(folded[k], rows[k], n, firsts, tokens, state[k], padded, np.int64(at[k]))
+                else:
+                    end = decode_chunk(folded[k], rows[k], n, slots, state[k], padded, np.int64(at[k]))
+                at[k] = end
                 _add_chunk(
                     folded[k, :n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]], low, q, steps[chunk], limits[c],
                     families[c], uniforms[k], out[start : start + n],
