@@ -24,6 +24,7 @@ from adagq.codecs.kernels.lattice import (
     split_low,
     unfold,
 )
+from adagq.codecs.kernels.prefetch import fetch
 from adagq.codecs.kernels.rans import (
     DENSE_BITS,
     LOWEST,
@@ -123,6 +124,8 @@ def encode_segment(
         fill_rows(uniforms[:n], families[c], edges[c], groups[c], bases[c], ROW_BITS, rows)
         known = fill_entries(q[:n], rows, entries) < absent[c]
         bits = np.uint32(SPARSE_BITS if families[c] == RARE else DENSE_BITS)
+        if chunk > lo:
+            fetch(x[starts[chunk - 1] : start])
         at = encode_chunk(q, entries, n, known, coder, bits, state, words, at)
     for s in range(STATES - 1, -1, -1):
         words[at - 1] = np.uint16(state[s])
@@ -174,6 +177,7 @@ def decode_segments(
                 start = starts[chunk]
                 n = starts[chunk + 1] - start
                 c = classes[chunk]
+                fetch(out[start : start + n])
                 at[k] = min(at[k], ends[k])  # behind them all words are the same
                 if families[c] == DITHER or groups[c] > 1:  # else neither the tables nor the values depend on them
                     fill_uniforms(n, key, np.uint32(start), uniforms[k])

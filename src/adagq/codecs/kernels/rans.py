@@ -40,6 +40,7 @@ WORDS_PER_ELEMENT = 3  # at most: a token and an escape's 18 raw bits
 LOWEST = np.uint32(1 << 15)
 NO_TOKEN = 255  # never in a table
 SEGMENTS = 4  # decoded in step
+RECORD = 4  # numbers that the encoder knows of a token: see `tables.encoding_table`
 DENSE_BITS, SPARSE_BITS = 12, 15  # log2 of the slots of a table: by lookup, and by search
 
 
@@ -61,72 +62,66 @@ def _fold(q: Any) -> Any:
 
 @leaf
 def fill_entries(q: Any, rows: Any, entries: Any) -> Any:
-    """entries[i] = rows[i] + token for tokens without raw bits, rows[i] + NO_TOKEN for others; return the largest."""
+    """entries[i]: where the record of row rows[i] and the token of q[i] begins, NO_TOKEN where it has raw bits.
+
+    Return the largest token.
+    """
     largest = np.uint32(0)
     for j in range(q.size):
         folded = _fold(q[j])
         token = folded if folded < np.uint32(FIRST_WIDE) else np.uint32(NO_TOKEN)
         largest = token if token > largest else largest
-        entries[j] = np.uint32(rows[j] + token)
+        entries[j] = np.uint32(np.uint32(rows[j] + token) * np.uint32(RECORD))
     return largest
 
 
 @inline
-def _room_for_bits(x: Any, count: Any) -> Any:
-    """Return 1 if a word must go before `count` raw bits fit under 2^31, else 0."""
-    return np.uint32(np.uint32(x >> np.uint32(np.uint32(31) - count)) != np.uint32(0))
-
-
-@inline
-def _drop(x: Any, give: Any) -> Any:
-    return np.uint32(x >> np.uint32(give << np.uint32(4)))
+def _give_for_bits(x: Any, count: Any, words: Any, at: Any) -> Any:
+    """Give away a word if `count` raw bits would not fit under 2^31 else; return (state, position)."""
+    give = np.uint64((x >> (np.uint64(31) - count)) != np.uint64(0))
+    words[at - np.uint64(1)] = np.uint16(x)
+    return x >> (give << np.uint64(4)), at - give
 
 
 @leaf
-def _push_raw(x: Any, q: Any, entry: Any, ceilings: Any, words: Any, at: Any) -> Any:
+def _push_raw(x: Any, q: Any, entry: Any, coder: Any, words: Any, at: Any) -> Any:
     """Push the raw bits of a value whose token has some, or whose token the table leaves to ESCAPE.
 
     Rare and long: kept out of the loop, where it would take the registers.
     """
-    row = np.uint64(entry) & ~np.uint64(255)
+    row = entry & ~np.uint64((RECORD << 8) - 1)
     token = token_of(q)
-    raw = np.uint32(abs(q))
-    count = np.uint32(TOKEN_BITS[token])
-    index = row + token
-    if ceilings[index] == np.uint32(0):
-        index = row + np.uint64(ESCAPE)
-        raw = np.uint32(q + LIMIT)
-        count = np.uint32(ESCAPE_BITS)
-        give = _room_for_bits(x, count)
-        words[at - np.uint64(1)] = np.uint16(x)
-        at = at - np.uint64(give)
-        x = np.uint32(np.uint32(_drop(x, give) << count) | np.uint32(raw >> count))
-    give = _room_for_bits(x, count)
-    words[at - np.uint64(1)] = np.uint16(x)
-    at = at - np.uint64(give)
-    raw = np.uint32(raw & np.uint32(np.uint32(np.uint32(1) << count) - np.uint32(1)))
-    return np.uint32(np.uint32(_drop(x, give) << count) | raw), index, at
+    raw = np.uint64(abs(q))
+    count = np.uint64(TOKEN_BITS[token])
+    entry = row + np.uint64(RECORD) * token
+    if coder[entry] == np.uint64(0):
+        entry = row + np.uint64(RECORD * ESCAPE)
+        raw = np.uint64(q + LIMIT)
+        count = np.uint64(ESCAPE_BITS)
+        x, at = _give_for_bits(x, count, words, at)
+        x = (x << count) | (raw >> count)
+    x, at = _give_for_bits(x, count, words, at)
+    raw = raw & ((np.uint64(1) << count) - np.uint64(1))
+    return (x << count) | raw, entry, at
 
 
 @inline
-def _push_known(x: Any, index: Any, coder: Any, bits: Any, words: Any, at: Any) -> Any:
-    """Encode a token that has slots, at its place in the coder's columns; words are written downwards."""
-    ceilings, reciprocals, complements, firsts = coder
+def _push_known(x: Any, entry: Any, coder: Any, shift: Any, words: Any, at: Any) -> Any:
+    """Encode a token that has slots, at its record in the coder; words are written downwards."""
     words[at - np.uint64(1)] = np.uint16(x)
-    give = x >= ceilings[index]
+    give = x >= coder[entry]
     at = at - np.uint64(give)
-    x = np.uint32(x >> np.uint32(16)) if give else x
-    quotient = np.uint32(np.uint64(np.uint64(x) * reciprocals[index]) >> np.uint64(np.uint64(31) + np.uint64(bits)))
-    return np.uint32(np.uint32(x + firsts[index]) + np.uint32(quotient * complements[index])), at
+    x = x >> np.uint64(16) if give else x
+    quotient = (x * coder[entry + np.uint64(1)]) >> shift
+    return x + coder[entry + np.uint64(3)] + quotient * coder[entry + np.uint64(2)], at
 
 
 @inline
-def _push(x: Any, q: Any, entry: Any, coder: Any, bits: Any, words: Any, at: Any) -> Any:
-    """Encode any value; `entry` is where its token would be without raw bits."""
-    index = np.uint64(entry)
-    if coder[0][index] == np.uint32(0):
-        x, index, at = _push_raw(x, q, entry, coder[0], words, at)
-    return _push_known(x, index, coder, bits, words, at)
+def _push(x: Any, q: Any, entry: Any, coder: Any, shift: Any, words: Any, at: Any) -> Any:
+    """Encode any value; `entry` is where its token's record would be without raw bits."""
+    if coder[entry] == np.uint64(0):
+        x, entry, at = _push_raw(x, q, entry, coder, words, at)
+    return _push_known(x, entry, coder, shift, words, at)
 
 
 @leaf
@@ -135,29 +130,33 @@ def encode_chunk(
 ) -> Any:
     """Push q[n - 1], …, q[0], entries[i] = as `fill_entries` leaves it; return the new beginning of the words.
 
-    `known`: all of these tokens have slots, so none needs a look.
+    `known`: all of these tokens have slots, so none needs a look. States and records have 64 bits here: one array, so
+    one address in a register, and no number to widen.
     """
     pos = np.uint64(at)
     i = np.uint64(n)
+    shift = np.uint64(31) + np.uint64(bits)
     while i & np.uint64(3):
         i -= np.uint64(1)
         k = i & np.uint64(3)
-        state[k], pos = _push(state[k], q[i], entries[i], coder, bits, words, pos)
-    x0, x1, x2, x3 = state[0], state[1], state[2], state[3]
+        x, pos = _push(np.uint64(state[k]), q[i], np.uint64(entries[i]), coder, shift, words, pos)
+        state[k] = np.uint32(x)
+    x0, x1, x2, x3 = np.uint64(state[0]), np.uint64(state[1]), np.uint64(state[2]), np.uint64(state[3])
+    one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     if known:
         while i:
             i -= np.uint64(4)
-            x3, pos = _push_known(x3, np.uint64(entries[i + np.uint64(3)]), coder, bits, words, pos)
-            x2, pos = _push_known(x2, np.uint64(entries[i + np.uint64(2)]), coder, bits, words, pos)
-            x1, pos = _push_known(x1, np.uint64(entries[i + np.uint64(1)]), coder, bits, words, pos)
-            x0, pos = _push_known(x0, np.uint64(entries[i]), coder, bits, words, pos)
+            x3, pos = _push_known(x3, np.uint64(entries[i + three]), coder, shift, words, pos)
+            x2, pos = _push_known(x2, np.uint64(entries[i + two]), coder, shift, words, pos)
+            x1, pos = _push_known(x1, np.uint64(entries[i + one]), coder, shift, words, pos)
+            x0, pos = _push_known(x0, np.uint64(entries[i]), coder, shift, words, pos)
     while i:
         i -= np.uint64(4)
-        x3, pos = _push(x3, q[i + np.uint64(3)], entries[i + np.uint64(3)], coder, bits, words, pos)
-        x2, pos = _push(x2, q[i + np.uint64(2)], entries[i + np.uint64(2)], coder, bits, words, pos)
-        x1, pos = _push(x1, q[i + np.uint64(1)], entries[i + np.uint64(1)], coder, bits, words, pos)
-        x0, pos = _push(x0, q[i], entries[i], coder, bits, words, pos)
-    state[0], state[1], state[2], state[3] = x0, x1, x2, x3
+        x3, pos = _push(x3, q[i + three], np.uint64(entries[i + three]), coder, shift, words, pos)
+        x2, pos = _push(x2, q[i + two], np.uint64(entries[i + two]), coder, shift, words, pos)
+        x1, pos = _push(x1, q[i + one], np.uint64(entries[i + one]), coder, shift, words, pos)
+        x0, pos = _push(x0, q[i], np.uint64(entries[i]), coder, shift, words, pos)
+    state[0], state[1], state[2], state[3] = np.uint32(x0), np.uint32(x1), np.uint32(x2), np.uint32(x3)
     return np.int64(pos)
 
 
