@@ -13,11 +13,9 @@ from adagq.codecs.kernels.common import kernel, leaf
 from adagq.codecs.kernels.fixed import pack_any, unpack_any
 from adagq.codecs.kernels.lattice import (
     DITHER,
-    HALF,
-    LOG_FIRST,
     RARE,
-    ROUND,
     add_values,
+    fill_phases,
     fill_rows,
     fill_uniforms,
     quantize,
@@ -46,31 +44,10 @@ WORTH_A_STEP = 3  # segments: two are decoded faster one after the other
 
 
 @leaf
-def _count(q: Any, uniforms: Any, family: int, counts: Any) -> None:
-    """counts[fine phase, token]; the phases are those of `lattice.phase_edges`."""
+def _count(q: Any, rows: Any, counts: Any) -> None:
+    """counts[rows[j] + token of q[j]] += 1."""
     for j in range(q.size):
-        v = np.int32(uniforms[j] - (HALF if family == DITHER else np.int32(1 << 24)))
-        u = np.int32(v ^ np.int32(v >> np.int32(31)))
-        if family == DITHER:
-            phase = np.int32(u >> np.int32(20))
-        elif family == ROUND:
-            phase = np.int32(u >> np.int32(21))
-        else:
-            phase = np.int32(0)
-            exponent = np.int32(LOG_FIRST)
-            for half in (8, 4, 2, 1):
-                if u >> np.int32(exponent + half):
-                    exponent = np.int32(exponent + half)
-            if u >= np.int32(1 << LOG_FIRST):
-                top = np.int32(np.int32(u >> np.int32(exponent - 2)) & np.int32(3))
-                phase = np.int32(np.int32(exponent - LOG_FIRST) * 4 + top)
-        counts[np.uint64(phase), token_of(q[j])] += np.uint32(1)
-
-
-@leaf
-def _count_all(q: Any, counts: Any) -> None:
-    for j in range(q.size):
-        counts[token_of(q[j])] += np.uint32(1)
+        counts[np.uint64(rows[j]) + token_of(q[j])] += np.uint32(1)
 
 
 @kernel
@@ -82,6 +59,8 @@ def count_chunks(
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)
     uniforms = np.empty(longest, np.int32)
+    scratch = np.empty(longest, np.float32)
+    rows = np.empty(longest, np.uint32)
     for chunk in picked:
         start = starts[chunk]
         n = starts[chunk + 1] - start
@@ -90,9 +69,10 @@ def count_chunks(
         quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
         if shifts[c]:
             split_low(q[:n], np.int32(shifts[c]), low)
-            _count_all(q[:n], counts[c, 0])
+            rows[:] = np.uint32(0)
         else:
-            _count(q[:n], uniforms, families[c], counts[c])
+            fill_phases(uniforms[:n], families[c], ROW_BITS, scratch, rows)
+        _count(q[:n], rows, counts[c].reshape(-1))
 
 
 @kernel

@@ -43,21 +43,42 @@ def fill_uniforms(n: int, key: Any, first: Any, uniforms: Any) -> None:
 
 
 @leaf
+def fill_phases(uniforms: Any, family: int, bits: Any, scratch: Any, rows: Any) -> None:
+    """rows[j] = fine phase of uniforms[j] << bits; the phases are those of `phase_edges`."""
+    if family <= ROUND:
+        _fill_even_phases(uniforms, family, np.uint32(0), bits, rows)
+        return
+    for j in range(uniforms.size):
+        scratch[j] = np.float32(np.int32(np.int32((1 << 24) - 1) - uniforms[j]))  # exact: 24 bits
+    numbers = scratch.view(np.int32)
+    first = np.int32((127 + LOG_FIRST) << 2)
+    for j in range(uniforms.size):  # exponent and two bits of mantissa: four phases an octave
+        phase = np.int32(np.int32(numbers[j] >> np.int32(21)) - first)
+        rows[j] = np.uint32(np.uint32(phase if phase > np.int32(0) else np.int32(0)) << bits)
+
+
+@leaf
+def _fill_even_phases(uniforms: Any, family: int, base: Any, bits: Any, rows: Any) -> None:
+    """rows[j] = base + (fine phase of uniforms[j] << bits) for DITHER and ROUND, which have eight of the same length."""
+    centre = HALF if family == DITHER else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
+    phase_bits = np.int32(20 if family == DITHER else 21)
+    for j in range(uniforms.size):
+        v = np.int32(uniforms[j] - centre)
+        v = np.int32(v ^ np.int32(v >> np.int32(31)))
+        rows[j] = np.uint32(base + np.uint32(np.uint32(v >> phase_bits) << bits))
+
+
+@leaf
 def fill_rows(uniforms: Any, family: int, edges: Any, groups: int, base: Any, bits: Any, rows: Any) -> None:
     """rows[j] = base + (group of uniforms[j] << bits); group k begins at edges[k - 1] (all eight edges are set)."""
-    dither = family == DITHER
     if groups == 1:
         for j in range(uniforms.size):
             rows[j] = base
         return
-    centre = HALF if dither else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
     if groups == GROUPS and family <= ROUND:  # each phase is a group: nothing to look for
-        phase_bits = np.int32(20 if dither else 21)
-        for j in range(uniforms.size):
-            v = np.int32(uniforms[j] - centre)
-            v = np.int32(v ^ np.int32(v >> np.int32(31)))
-            rows[j] = np.uint32(base + np.uint32(np.uint32(v >> phase_bits) << bits))
+        _fill_even_phases(uniforms, family, base, bits, rows)
         return
+    centre = HALF if family == DITHER else np.int32(1 << 24)
     e1, e2, e3, e4, e5, e6, e7 = edges[0], edges[1], edges[2], edges[3], edges[4], edges[5], edges[6]
     one = np.uint32(np.uint32(1) << bits)
     r1, r2, r3 = np.uint32(base + one), np.uint32(base + 2 * one), np.uint32(base + 3 * one)
