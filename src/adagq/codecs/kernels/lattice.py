@@ -59,7 +59,7 @@ def fill_phases(uniforms: Any, family: int, bits: Any, scratch: Any, rows: Any) 
 
 @leaf
 def _fill_even_phases(uniforms: Any, family: int, base: Any, bits: Any, rows: Any) -> None:
-    """rows[j] = base + (fine phase of uniforms[j] << bits) for DITHER and ROUND, which have eight of the same length."""
+    """rows[j] = base + (fine phase of uniforms[j] << bits) for DITHER and ROUND, which have eight of one length."""
     centre = HALF if family == DITHER else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
     phase_bits = np.int32(20 if family == DITHER else 21)
     for j in range(uniforms.size):
