@@ -65,8 +65,8 @@ def count_chunks(
         start = starts[chunk]
         n = starts[chunk + 1] - start
         c = classes[chunk]
-        fill_uniforms(n, key, np.uint32(start), uniforms)
-        quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
+        piece = x[start : start + n]
+        quantize(piece, inverses[chunk], limits[c], families[c], key, np.uint32(start), uniforms, q)
         if shifts[c]:
             split_low(q[:n], np.int32(shifts[c]), low)
             rows[:] = np.uint32(0)
@@ -96,8 +96,8 @@ def encode_segment(
         start = starts[chunk]
         n = starts[chunk + 1] - start
         c = classes[chunk]
-        fill_uniforms(n, key, np.uint32(start), uniforms)
-        quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
+        piece = x[start : start + n]
+        quantize(piece, inverses[chunk], limits[c], families[c], key, np.uint32(start), uniforms, q)
         if shifts[c]:
             split_low(q[:n], np.int32(shifts[c]), low)
             pack_any(low[:n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]])

@@ -39,7 +39,12 @@ def phase_edges(family: int) -> NDArray[np.int32]:
 def fill_uniforms(n: int, key: Any, first: Any, uniforms: Any) -> None:
     """24 random bits for each of the n elements that begin at index `first`."""
     for j in range(n):
-        uniforms[j] = np.int32(hash32(first + np.uint32(j), key) >> np.uint32(8))
+        uniforms[j] = _uniform(first + np.uint32(j), key)
+
+
+@inline
+def _uniform(index: Any, key: Any) -> Any:
+    return np.int32(hash32(index, key) >> np.uint32(8))
 
 
 @leaf
@@ -97,11 +102,14 @@ def fill_rows(uniforms: Any, family: int, edges: Any, groups: int, base: Any, bi
 
 
 @leaf
-def quantize(x: Any, inverse: Any, limit: Any, family: int, uniforms: Any, q: Any) -> None:
-    """q[j] of x[j] * inverse, |q| <= limit, mirrored for DITHER where u < 1/2."""
+def quantize(
+    x: Any, inverse: Any, limit: Any, family: int, key: Any, first: Any, uniforms: Any, q: Any
+) -> None:  # fmt: skip
+    """q[j] of x[j] * inverse, |q| <= limit, mirrored for DITHER where u < 1/2; fills the uniforms on the way."""
     if family == DITHER:
         for j in range(x.size):
-            r = uniforms[j]
+            r = _uniform(first + np.uint32(j), key)
+            uniforms[j] = r
             level = np.int32(np.floor(np.float32(np.float32(x[j] * inverse) + np.float32(np.float32(r) * UNIT))))
             level = np.int32(max(min(level, limit), np.int32(-limit)))
             mirror = np.int32(np.int32(r - HALF) >> np.int32(31))
@@ -109,7 +117,9 @@ def quantize(x: Any, inverse: Any, limit: Any, family: int, uniforms: Any, q: An
     else:
         highest = np.float32(np.float32(limit) + np.float32(0.5))
         for j in range(x.size):
-            a = np.float32(np.float32(abs(x[j]) * inverse) + np.float32(np.float32(uniforms[j]) * UNIT))
+            r = _uniform(first + np.uint32(j), key)
+            uniforms[j] = r
+            a = np.float32(np.float32(abs(x[j]) * inverse) + np.float32(np.float32(r) * UNIT))
             a = a if a < highest else highest
             q[j] = np.int32(np.copysign(a, x[j]))
 
