@@ -138,7 +138,9 @@ def learn(
     with np.errstate(divide="ignore"):
         activity = np.floor(2 * np.log2(mean))
     activity = np.clip(np.nan_to_num(activity, neginf=LOWEST_ACTIVITY), LOWEST_ACTIVITY, HIGHEST_ACTIVITY).astype(int)
-    present, first_classes = np.unique(activity, return_inverse=True)
+    occurs = np.bincount(activity - LOWEST_ACTIVITY) > 0  # not np.unique, which sorts
+    present = np.flatnonzero(occurs) + LOWEST_ACTIVITY
+    first_classes = (np.cumsum(occurs) - 1)[activity - LOWEST_ACTIVITY]
     families = _families(present, rounding)
     shifts = np.maximum(0, (present - 3) // 2) * (families < lattice.SPARSE)
     divisors = step_divisors(families, rounding)
