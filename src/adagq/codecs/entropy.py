@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.kernels.entropy import decode_segment, encode_segment
-from adagq.codecs.kernels.rans import DENSE_BITS, STATES, WORDS_PER_ELEMENT
+from adagq.codecs.kernels import lattice
+from adagq.codecs.kernels.entropy import decode_segments, encode_segment
+from adagq.codecs.kernels.rans import DENSE_BITS, SEGMENTS, STATES, WORDS_PER_ELEMENT
 from adagq.codecs.model import SAMPLE_CHUNKS, Model, learn, max_tables, step_divisors
 from adagq.codecs.parallel import even_bounds, run_pieces
 from adagq.codecs.spans import Chunks
@@ -17,6 +18,7 @@ from adagq.core.vectors import FloatVector
 
 SEGMENT_BITS = 2**19  # a segment of its own costs 12 bytes: long enough not to matter, short enough to share out
 MAX_SEGMENTS = 64
+WIDE_IN_STEP = 1 / 64  # share of tokens with raw bits from which a chunk is decoded faster by itself
 PREDICT_CHUNKS = 48  # chunks of a class that a prediction looks at,
 PREDICT_HITS = 1000  # or as many as hold this many non-zero symbols: few say little about a rare class
 
@@ -114,26 +116,24 @@ def add(
     chunk_steps = (steps[chunks.spans] / divisors[model.classes]).astype(np.float32)
     limits = (levels * divisors).astype(np.int32)
     dense = model.table_bits == DENSE_BITS
+    in_step = (model.families != lattice.RARE) & (model.wide_shares < WIDE_IN_STEP)
     slots, tokens = slots_of(model.freqs[dense]), tokens_of(model.freqs[~dense])
     firsts = model.firsts[~dense].reshape(-1)
     raw_at = model.raw_starts(chunks)
     classes = model.classes.astype(np.int64)
     longest = int(chunks.sizes.max(initial=1))
-    bounds = even_bounds(chunks.count, lengths.size)
-    word_at = dict(
-        zip((lo for lo, _ in bounds), np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), strict=False)
-    )
-    word_size = dict(zip((lo for lo, _ in bounds), lengths.tolist(), strict=True))
+    bounds = np.array([0, *(hi for _, hi in even_bounds(chunks.count, lengths.size))], np.int64)
+    word_at = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
-    def segment(lo: int, hi: int) -> None:
-        at = word_at[lo]
-        decode_segment(
-            words[at : at + word_size[lo]], lo, hi, chunks.starts, classes, model.families, model.shifts, model.edges,
+    def segments(first: int, last: int) -> None:
+        decode_segments(
+            words, word_at, bounds, first, last, chunks.starts, classes, model.families, model.shifts, model.edges,
             model.group_counts, model.bases_by_kind, chunk_steps, limits, key, longest, slots, firsts,
-            tokens, raw_at, raw, out,
+            tokens, in_step, raw_at, raw, out,
         )  # fmt: skip
 
-    run_pieces(segment, bounds, threads)
+    runs = max(-(-lengths.size // SEGMENTS), min(threads, lengths.size))
+    run_pieces(segments, even_bounds(lengths.size, runs), threads)
 
 
 def _check_streams(model: Model, chunks: Chunks, lengths: NDArray[Any], words: NDArray[Any], raw: NDArray[Any]) -> None:

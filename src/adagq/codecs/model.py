@@ -18,7 +18,7 @@ from adagq.codecs.kernels import lattice
 from adagq.codecs.kernels.entropy import count_chunks
 from adagq.codecs.kernels.merge import frequencies, merge_neighbours
 from adagq.codecs.kernels.rans import DENSE_BITS, SPARSE_BITS
-from adagq.codecs.kernels.tokens import ESCAPE
+from adagq.codecs.kernels.tokens import ESCAPE, FIRST_WIDE
 from adagq.codecs.spans import Chunks
 from adagq.core.vectors import FloatVector
 
@@ -63,6 +63,12 @@ class Model:
     def firsts(self) -> NDArray[np.uint32]:
         """[table, token]: first slot of each token; behind the last one the number of slots."""
         return (np.cumsum(self.freqs, axis=1) - self.freqs).astype(np.uint32)
+
+    @cached_property
+    def wide_shares(self) -> NDArray[np.float64]:
+        """Of each class: how many of its tables' slots belong to tokens with raw bits."""
+        shares = self.freqs[:, FIRST_WIDE:].sum(axis=1) / self.freqs.sum(axis=1)
+        return np.bincount(np.repeat(np.arange(self.families.size), self.group_counts), shares) / self.group_counts
 
     @cached_property
     def bases(self) -> NDArray[np.uint32]:
@@ -132,7 +138,9 @@ def learn(
     with np.errstate(divide="ignore"):
         activity = np.floor(2 * np.log2(mean))
     activity = np.clip(np.nan_to_num(activity, neginf=LOWEST_ACTIVITY), LOWEST_ACTIVITY, HIGHEST_ACTIVITY).astype(int)
-    present, first_classes = np.unique(activity, return_inverse=True)
+    occurs = np.bincount(activity - LOWEST_ACTIVITY) > 0  # not np.unique, which sorts
+    present = np.flatnonzero(occurs) + LOWEST_ACTIVITY
+    first_classes = (np.cumsum(occurs) - 1)[activity - LOWEST_ACTIVITY]
     families = _families(present, rounding)
     shifts = np.maximum(0, (present - 3) // 2) * (families < lattice.SPARSE)
     divisors = step_divisors(families, rounding)

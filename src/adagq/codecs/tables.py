@@ -24,7 +24,6 @@ from adagq.codecs.spans import Chunks
 from adagq.core.errors import PayloadError
 
 MAX_TABLE_BYTES: Final = NUMBER_BYTES * TOKENS
-Coder = tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]
 
 TABLE_ERRORS: Final = {
     ENDS_EARLY: "ends early",
@@ -109,7 +108,7 @@ def read_table(data: bytes, bits: int) -> NDArray[np.uint32]:
 
 
 def slots_of(freqs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return token << 24 | freq - 1 << 12 | slot - start for every slot of dense tables [table, token]."""
+    """Return token << 24 | freq << 12 | slot - start for every slot of dense tables [table, token]."""
     out = np.empty((freqs.shape[0], 1 << DENSE_BITS), np.uint32)
     for row, slots in zip(freqs, out, strict=True):
         fill_slots(row, slots)
@@ -146,8 +145,8 @@ def _read_classes(data: bytes, chunks: int, count: int) -> NDArray[np.uint8]:
     return classes
 
 
-def encoding_table(freqs: NDArray[np.uint32]) -> Coder:
-    """Return what the encoder wants to know of all [table, token], flattened, as columns.
+def encoding_table(freqs: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Return what the encoder wants to know of all [table, token], flattened: four numbers each.
 
     The state from which a word must go first (0 where the token has no slots), ceil(2^31 slots / freq), the slots of
     other tokens, and the first slot.
@@ -157,9 +156,4 @@ def encoding_table(freqs: NDArray[np.uint32]) -> Coder:
     ceilings = (wide << 31) // np.maximum(slots, 1)
     reciprocals = -(-(slots << 31) // np.maximum(wide, 1))
     firsts = np.cumsum(wide, axis=1) - wide
-    return (
-        ceilings.astype(np.uint32).reshape(-1),
-        reciprocals.astype(np.uint64).reshape(-1),
-        (slots - wide).astype(np.uint32).reshape(-1),
-        firsts.astype(np.uint32).reshape(-1),
-    )
+    return np.stack([ceilings, reciprocals, slots - wide, firsts], axis=-1).astype(np.uint64).reshape(-1)

@@ -13,25 +13,26 @@ from adagq.codecs.kernels.common import kernel, leaf
 from adagq.codecs.kernels.fixed import pack_any, unpack_any
 from adagq.codecs.kernels.lattice import (
     DITHER,
-    HALF,
-    LOG_FIRST,
     RARE,
-    ROUND,
     add_values,
+    fill_phases,
     fill_rows,
     fill_uniforms,
-    join_low,
     quantize,
     split_low,
+    unfold,
 )
+from adagq.codecs.kernels.prefetch import fetch
 from adagq.codecs.kernels.rans import (
     DENSE_BITS,
     LOWEST,
+    SEGMENTS,
     SPARSE_BITS,
     STATES,
     WORDS_PER_ELEMENT,
     decode_chunk,
     decode_chunk_sparse,
+    decode_four,
     encode_chunk,
     fill_entries,
     pad_words,
@@ -39,34 +40,14 @@ from adagq.codecs.kernels.rans import (
 )
 
 ROW_BITS = np.uint32(8)  # log2 of the entries of a table's row
+WORTH_A_STEP = 3  # segments: two are decoded faster one after the other
 
 
 @leaf
-def _count(q: Any, uniforms: Any, family: int, counts: Any) -> None:
-    """counts[fine phase, token]; the phases are those of `lattice.phase_edges`."""
+def _count(q: Any, rows: Any, counts: Any) -> None:
+    """counts[rows[j] + token of q[j]] += 1."""
     for j in range(q.size):
-        v = np.int32(uniforms[j] - (HALF if family == DITHER else np.int32(1 << 24)))
-        u = np.int32(v ^ np.int32(v >> np.int32(31)))
-        if family == DITHER:
-            phase = np.int32(u >> np.int32(20))
-        elif family == ROUND:
-            phase = np.int32(u >> np.int32(21))
-        else:
-            phase = np.int32(0)
-            exponent = np.int32(LOG_FIRST)
-            for half in (8, 4, 2, 1):
-                if u >> np.int32(exponent + half):
-                    exponent = np.int32(exponent + half)
-            if u >= np.int32(1 << LOG_FIRST):
-                top = np.int32(np.int32(u >> np.int32(exponent - 2)) & np.int32(3))
-                phase = np.int32(np.int32(exponent - LOG_FIRST) * 4 + top)
-        counts[np.uint64(phase), token_of(q[j])] += np.uint32(1)
-
-
-@leaf
-def _count_all(q: Any, counts: Any) -> None:
-    for j in range(q.size):
-        counts[token_of(q[j])] += np.uint32(1)
+        counts[np.uint64(rows[j]) + token_of(q[j])] += np.uint32(1)
 
 
 @kernel
@@ -78,17 +59,20 @@ def count_chunks(
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)
     uniforms = np.empty(longest, np.int32)
+    scratch = np.empty(longest, np.float32)
+    rows = np.empty(longest, np.uint32)
     for chunk in picked:
         start = starts[chunk]
         n = starts[chunk + 1] - start
         c = classes[chunk]
-        fill_uniforms(n, key, np.uint32(start), uniforms)
-        quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
+        piece = x[start : start + n]
+        quantize(piece, inverses[chunk], limits[c], families[c], key, np.uint32(start), uniforms, q)
         if shifts[c]:
             split_low(q[:n], np.int32(shifts[c]), low)
-            _count_all(q[:n], counts[c, 0])
+            rows[:] = np.uint32(0)
         else:
-            _count(q[:n], uniforms, families[c], counts[c])
+            fill_phases(uniforms[:n], families[c], ROW_BITS, scratch, rows)
+        _count(q[:n], rows, counts[c].reshape(-1))
 
 
 @kernel
@@ -112,14 +96,16 @@ def encode_segment(
         start = starts[chunk]
         n = starts[chunk + 1] - start
         c = classes[chunk]
-        fill_uniforms(n, key, np.uint32(start), uniforms)
-        quantize(x[start : start + n], inverses[chunk], limits[c], families[c], uniforms, q)
+        piece = x[start : start + n]
+        quantize(piece, inverses[chunk], limits[c], families[c], key, np.uint32(start), uniforms, q)
         if shifts[c]:
             split_low(q[:n], np.int32(shifts[c]), low)
             pack_any(low[:n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]])
-        fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], bases[c], ROW_BITS, rows)
+        fill_rows(uniforms[:n], families[c], edges[c], groups[c], bases[c], ROW_BITS, rows)
         known = fill_entries(q[:n], rows, entries) < absent[c]
         bits = np.uint32(SPARSE_BITS if families[c] == RARE else DENSE_BITS)
+        if chunk > lo:
+            fetch(x[starts[chunk - 1] : start])
         at = encode_chunk(q, entries, n, known, coder, bits, state, words, at)
     for s in range(STATES - 1, -1, -1):
         words[at - 1] = np.uint16(state[s])
@@ -129,40 +115,105 @@ def encode_segment(
 
 
 @kernel
-def decode_segment(
-    words: Any, lo: int, hi: int, starts: Any, classes: Any, families: Any, shifts: Any, edges: Any, groups: Any,
-    bases: Any, steps: Any, limits: Any, key: Any, longest: int, slots: Any, firsts: Any,
-    tokens: Any, raw_at: Any, raw: Any, out: Any,
+def decode_segments(
+    words: Any, word_at: Any, bounds: Any, first: int, last: int, starts: Any, classes: Any, families: Any, shifts: Any,
+    edges: Any, groups: Any, bases: Any, steps: Any, limits: Any, key: Any, longest: int, slots: Any, firsts: Any,
+    tokens: Any, in_step: Any, raw_at: Any, raw: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Add chunks lo..hi to `out`; steps[chunk] is weight * step of its lattice.
+    """Add segments first..last, at most SEGMENTS, to `out`; steps[chunk] is weight * step of its lattice.
 
-    Dense tables and those of RARE classes are two lists: `slots` holds the former, `firsts` and `tokens` the latter.
+    Segment s has the chunks from bounds[s] and the words from word_at[s]. Dense tables and those of RARE classes are
+    two lists: `slots` holds the former, `firsts` and `tokens` the latter. in_step[c]: chunks of class c are decoded in
+    step with those of other segments.
     """
     q = np.empty(longest, np.int32)
     low = np.empty(longest, np.uint32)
-    uniforms = np.empty(longest, np.int32)
-    rows = np.empty(longest, np.uint32)
-    state = np.empty(STATES, np.uint32)
-    for s in range(STATES):
-        state[s] = np.uint32(np.uint32(words[2 * s]) << np.uint32(16)) | np.uint32(words[2 * s + 1])
-    padded = np.empty(words.size + WORDS_PER_ELEMENT * longest, np.uint16)
-    pad_words(words, padded)
-    at = 2 * STATES
-    for chunk in range(lo, hi):
-        start = starts[chunk]
-        n = starts[chunk + 1] - start
-        c = classes[chunk]
-        if families[c] == DITHER or groups[c] > 1:  # else neither the tables nor the values depend on them
-            fill_uniforms(n, key, np.uint32(start), uniforms)
-        at = min(at, words.size)  # behind them all words are the same
-        if families[c] == RARE:
-            fill_rows(uniforms[:n], False, edges[c], groups[c], bases[c], ROW_BITS, rows)
-            at = decode_chunk_sparse(q, rows, n, firsts, tokens, state, padded, at)
+    uniforms = np.empty((SEGMENTS, longest), np.int32)
+    rows = np.zeros((SEGMENTS, longest), np.uint32)
+    folded = np.empty((SEGMENTS, longest), np.uint32)
+    state = np.zeros((SEGMENTS, STATES), np.uint32)
+    room = WORDS_PER_ELEMENT * longest
+    padded = np.empty(word_at[last] - word_at[first] + (last - first) * room, np.uint16)
+    at = np.zeros(SEGMENTS, np.uint64)
+    ends = np.zeros(SEGMENTS, np.uint64)  # of each segment's own words in `padded`
+    chunks = np.zeros(SEGMENTS, np.int64)  # the next one of each segment
+    ready = np.zeros(SEGMENTS, np.bool_)
+    for k in range(last - first):
+        own = words[word_at[first + k] : word_at[first + k + 1]]
+        place = word_at[first + k] - word_at[first] + k * room
+        pad_words(own, padded[place : place + own.size + room])
+        for s in range(STATES):
+            state[k, s] = np.uint32(np.uint32(own[2 * s]) << np.uint32(16)) | np.uint32(own[2 * s + 1])
+        at[k] = place + 2 * STATES
+        ends[k] = place + own.size
+        chunks[k] = bounds[first + k]
+    while True:
+        waiting = 0
+        common = longest
+        for k in range(last - first):
+            ready[k] = False
+            while chunks[k] < bounds[first + k + 1] and not ready[k]:
+                chunk = chunks[k]
+                start = starts[chunk]
+                n = starts[chunk + 1] - start
+                c = classes[chunk]
+                fetch(out[start : start + n])
+                at[k] = min(at[k], ends[k])  # behind them all words are the same
+                if families[c] == DITHER or groups[c] > 1:  # else neither the tables nor the values depend on them
+                    fill_uniforms(n, key, np.uint32(start), uniforms[k])
+                base, bits = bases[c], ROW_BITS
+                if families[c] != RARE:
+                    base, bits = np.uint32(base << np.uint32(DENSE_BITS - 8)), np.uint32(DENSE_BITS)
+                fill_rows(uniforms[k, :n], families[c], edges[c], groups[c], base, bits, rows[k])
+                if in_step[c]:
+                    ready[k] = True
+                    waiting += 1
+                    common = min(common, n)
+                    continue
+                if families[c] == RARE:
+                    end = decode_chunk_sparse(folded[k], rows[k], n, firsts, tokens, state[k], padded, np.int64(at[k]))
+                else:
+                    end = decode_chunk(folded[k], rows[k], n, slots, state[k], padded, np.int64(at[k]))
+                at[k] = end
+                _add_chunk(
+                    folded[k, :n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]], low, q, steps[chunk], limits[c],
+                    families[c], uniforms[k], out[start : start + n],
+                )  # fmt: skip
+                chunks[k] += 1
+        if waiting == 0:
+            return
+        if waiting >= WORTH_A_STEP:
+            common &= ~3
+            for k in range(SEGMENTS):
+                if not ready[k]:  # it has ended: what it decodes is nobody's, but must lie inside the arrays
+                    at[k] = np.uint64(0)
+                    rows[k, :] = np.uint32(0)
+            decode_four(folded, rows, common, slots, state, padded, at)
         else:
-            first = np.uint32(bases[c] << np.uint32(DENSE_BITS - 8))
-            fill_rows(uniforms[:n], families[c] == DITHER, edges[c], groups[c], first, np.uint32(DENSE_BITS), rows)
-            at = decode_chunk(q, rows, n, slots, state, padded, at)
-        if shifts[c]:
-            unpack_any(raw[raw_at[chunk] : raw_at[chunk + 1]], shifts[c], low[:n])
-            join_low(q[:n], np.int32(shifts[c]), low)
-        add_values(q, steps[chunk], limits[c], families[c], uniforms, out[start : start + n])
+            common = 0
+        for k in range(last - first):
+            if not ready[k]:
+                continue
+            chunk = chunks[k]
+            start = starts[chunk]
+            n = starts[chunk + 1] - start
+            c = classes[chunk]
+            at[k] = decode_chunk(
+                folded[k, common:], rows[k, common:], n - common, slots, state[k], padded, np.int64(at[k])
+            )
+            _add_chunk(
+                folded[k, :n], shifts[c], raw[raw_at[chunk] : raw_at[chunk + 1]], low, q, steps[chunk], limits[c],
+                families[c], uniforms[k], out[start : start + n],
+            )  # fmt: skip
+            chunks[k] += 1
+
+
+@leaf
+def _add_chunk(
+    folded: Any, shift: int, raw: Any, low: Any, q: Any, step: Any, limit: Any, family: int, uniforms: Any, out: Any
+) -> None:  # fmt: skip
+    """Add the decoded values of one chunk to `out`; q and low are scratch."""
+    if shift:
+        unpack_any(raw, shift, low[: folded.size])
+    unfold(folded, np.int32(shift), low, q)
+    add_values(q, step, limit, family, uniforms, out)

@@ -39,9 +39,24 @@ def round_dithered(x: Any, inverse: Any, levels: Any, key: Any, first: Any, code
 
 
 @leaf
-def _set_word(row: Any, right: Any, out: Any) -> None:
+def _set_word(rows: Any, right: Any, out: Any) -> None:
     for j in range(LANES):
-        out[j] = np.uint32(row[j] >> right)
+        out[j] = np.uint32(rows[j] >> right)
+
+
+@leaf
+def _set_two(rows: Any, right: Any, left: Any, out: Any) -> None:
+    """The end of a row and the beginning of the next: words are stored once."""
+    for j in range(LANES):
+        out[j] = np.uint32(np.uint32(rows[j] >> right) | np.uint32(rows[j + LANES] << left))
+
+
+@leaf
+def _set_three(rows: Any, right: Any, left: Any, width: Any, out: Any) -> None:
+    second = np.uint32(left + width)
+    for j in range(LANES):
+        low = np.uint32(np.uint32(rows[j] >> right) | np.uint32(rows[j + LANES] << left))
+        out[j] = np.uint32(low | np.uint32(rows[j + 2 * LANES] << second))
 
 
 @leaf
@@ -68,9 +83,20 @@ def pack_block(codes: Any, width: int, words: Any) -> None:
     for word in range(width):
         out = words[word * LANES : word * LANES + LANES]
         r = (32 * word) // width
-        _set_word(codes[r * LANES : r * LANES + LANES], np.uint32(32 * word - r * width), out)
-        r += 1
-        left = r * width - 32 * word
+        right = np.uint32(32 * word - r * width)
+        left = (r + 1) * width - 32 * word
+        rows = codes[r * LANES :]
+        if left + width < 32 and r + 2 < ROWS:
+            _set_three(rows, right, np.uint32(left), np.uint32(width), out)
+            taken = 3
+        elif left < 32 and r + 1 < ROWS:
+            _set_two(rows, right, np.uint32(left), out)
+            taken = 2
+        else:
+            _set_word(rows, right, out)
+            taken = 1
+        r += taken
+        left += (taken - 1) * width
         while left + 3 * width < 32:
             _or_rows(codes[r * LANES : (r + 4) * LANES], np.uint32(left), np.uint32(width), out)
             r += 4

@@ -6,7 +6,7 @@ import numpy as np
 
 from adagq.codecs.kernels.common import BLOCK, kernel
 from adagq.codecs.kernels.fixed import LANES, pack_any, unpack_any
-from adagq.codecs.kernels.lattice import join_low, split_low
+from adagq.codecs.kernels.lattice import split_low, unfold
 from adagq.codecs.kernels.rans import (
     DENSE_BITS,
     LOWEST,
@@ -55,6 +55,7 @@ def encode_integers(values: Any, shift: int, coder: Any, raw: Any, words: Any) -
 def decode_integers(words: Any, shift: int, slots: Any, raw: Any, values: Any) -> None:
     q = np.empty(BLOCK, np.int32)
     low = np.empty(BLOCK, np.uint32)
+    folded = np.empty(BLOCK, np.uint32)
     rows = np.zeros(BLOCK, np.uint32)
     state = np.empty(STATES, np.uint32)
     for s in range(STATES):
@@ -64,10 +65,10 @@ def decode_integers(words: Any, shift: int, slots: Any, raw: Any, values: Any) -
     at = 2 * STATES
     for block in range(-(-values.size // BLOCK)):
         n = min(BLOCK, values.size - block * BLOCK)
-        at = decode_chunk(q, rows, n, slots, state, padded, min(at, words.size))
+        at = decode_chunk(folded, rows, n, slots, state, padded, min(at, words.size))
         if shift:
             unpack_any(raw[block * LANES * shift : (block + 1) * LANES * shift], shift, low[:n])
-            join_low(q[:n], np.int32(shift), low)
+        unfold(folded[:n], np.int32(shift), low, q)
         for j in range(n):
             values[block * BLOCK + j] = q[j]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adagq.codecs.kernels.common import hash32, leaf
+from adagq.codecs.kernels.common import hash32, inline, leaf
 
 DITHER, ROUND, SPARSE, RARE = 0, 1, 2, 3
 PHASES = 64  # fine phases at most; the model merges neighbours into groups
@@ -39,22 +39,56 @@ def phase_edges(family: int) -> NDArray[np.int32]:
 def fill_uniforms(n: int, key: Any, first: Any, uniforms: Any) -> None:
     """24 random bits for each of the n elements that begin at index `first`."""
     for j in range(n):
-        uniforms[j] = np.int32(hash32(first + np.uint32(j), key) >> np.uint32(8))
+        uniforms[j] = _uniform(first + np.uint32(j), key)
+
+
+@inline
+def _uniform(index: Any, key: Any) -> Any:
+    return np.int32(hash32(index, key) >> np.uint32(8))
 
 
 @leaf
-def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, bits: Any, rows: Any) -> None:
+def fill_phases(uniforms: Any, family: int, bits: Any, scratch: Any, rows: Any) -> None:
+    """rows[j] = fine phase of uniforms[j] << bits; the phases are those of `phase_edges`."""
+    if family <= ROUND:
+        _fill_even_phases(uniforms, family, np.uint32(0), bits, rows)
+        return
+    for j in range(uniforms.size):
+        scratch[j] = np.float32(np.int32(np.int32((1 << 24) - 1) - uniforms[j]))  # exact: 24 bits
+    numbers = scratch.view(np.int32)
+    first = np.int32((127 + LOG_FIRST) << 2)
+    for j in range(uniforms.size):  # exponent and two bits of mantissa: four phases an octave
+        phase = np.int32(np.int32(numbers[j] >> np.int32(21)) - first)
+        rows[j] = np.uint32(np.uint32(phase if phase > np.int32(0) else np.int32(0)) << bits)
+
+
+@leaf
+def _fill_even_phases(uniforms: Any, family: int, base: Any, bits: Any, rows: Any) -> None:
+    """rows[j] = base + (fine phase of uniforms[j] << bits) for DITHER and ROUND, which have eight of one length."""
+    centre = HALF if family == DITHER else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
+    phase_bits = np.int32(20 if family == DITHER else 21)
+    for j in range(uniforms.size):
+        v = np.int32(uniforms[j] - centre)
+        v = np.int32(v ^ np.int32(v >> np.int32(31)))
+        rows[j] = np.uint32(base + np.uint32(np.uint32(v >> phase_bits) << bits))
+
+
+@leaf
+def fill_rows(uniforms: Any, family: int, edges: Any, groups: int, base: Any, bits: Any, rows: Any) -> None:
     """rows[j] = base + (group of uniforms[j] << bits); group k begins at edges[k - 1] (all eight edges are set)."""
     if groups == 1:
         for j in range(uniforms.size):
             rows[j] = base
         return
+    if groups == GROUPS and family <= ROUND:  # each phase is a group: nothing to look for
+        _fill_even_phases(uniforms, family, base, bits, rows)
+        return
+    centre = HALF if family == DITHER else np.int32(1 << 24)
     e1, e2, e3, e4, e5, e6, e7 = edges[0], edges[1], edges[2], edges[3], edges[4], edges[5], edges[6]
     one = np.uint32(np.uint32(1) << bits)
     r1, r2, r3 = np.uint32(base + one), np.uint32(base + 2 * one), np.uint32(base + 3 * one)
     r4, r5 = np.uint32(base + 4 * one), np.uint32(base + 5 * one)
     r6, r7 = np.uint32(base + 6 * one), np.uint32(base + 7 * one)
-    centre = HALF if dither else np.int32(1 << 24)  # |u - 1/2|, or 1 - u
     for j in range(uniforms.size):
         v = np.int32(uniforms[j] - centre)
         v = np.int32(v ^ np.int32(v >> np.int32(31)))
@@ -68,11 +102,14 @@ def fill_rows(uniforms: Any, dither: bool, edges: Any, groups: int, base: Any, b
 
 
 @leaf
-def quantize(x: Any, inverse: Any, limit: Any, family: int, uniforms: Any, q: Any) -> None:
-    """q[j] of x[j] * inverse, |q| <= limit, mirrored for DITHER where u < 1/2."""
+def quantize(
+    x: Any, inverse: Any, limit: Any, family: int, key: Any, first: Any, uniforms: Any, q: Any
+) -> None:  # fmt: skip
+    """q[j] of x[j] * inverse, |q| <= limit, mirrored for DITHER where u < 1/2; fills the uniforms on the way."""
     if family == DITHER:
         for j in range(x.size):
-            r = uniforms[j]
+            r = _uniform(first + np.uint32(j), key)
+            uniforms[j] = r
             level = np.int32(np.floor(np.float32(np.float32(x[j] * inverse) + np.float32(np.float32(r) * UNIT))))
             level = np.int32(max(min(level, limit), np.int32(-limit)))
             mirror = np.int32(np.int32(r - HALF) >> np.int32(31))
@@ -80,7 +117,9 @@ def quantize(x: Any, inverse: Any, limit: Any, family: int, uniforms: Any, q: An
     else:
         highest = np.float32(np.float32(limit) + np.float32(0.5))
         for j in range(x.size):
-            a = np.float32(np.float32(abs(x[j]) * inverse) + np.float32(np.float32(uniforms[j]) * UNIT))
+            r = _uniform(first + np.uint32(j), key)
+            uniforms[j] = r
+            a = np.float32(np.float32(abs(x[j]) * inverse) + np.float32(np.float32(r) * UNIT))
             a = a if a < highest else highest
             q[j] = np.int32(np.copysign(a, x[j]))
 
@@ -112,6 +151,18 @@ def split_low(q: Any, shift: Any, low: Any) -> None:
 
 
 @leaf
-def join_low(q: Any, shift: Any, low: Any) -> None:
-    for j in range(q.size):
-        q[j] = np.int32(np.int32(q[j] << shift) | np.int32(low[j]))
+def unfold(folded: Any, shift: Any, low: Any, q: Any) -> None:
+    """q = 0, 1, -1, 2, -2, … of 0, 1, 2, 3, 4, …, with `shift` bits of low below it."""
+    if shift:
+        for j in range(folded.size):
+            q[j] = np.int32(np.int32(_unfolded(folded[j]) << shift) | np.int32(low[j]))
+    else:
+        for j in range(folded.size):
+            q[j] = _unfolded(folded[j])
+
+
+@inline
+def _unfolded(folded: Any) -> Any:
+    magnitude = np.int32(np.uint32(folded + np.uint32(1)) >> np.uint32(1))
+    mirror = np.int32(np.int32(np.int32(folded) & np.int32(1)) - np.int32(1))
+    return np.int32(np.int32(magnitude ^ mirror) - mirror)

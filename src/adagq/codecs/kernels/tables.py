@@ -81,10 +81,10 @@ def unpack_table(data: Any, at: int, bits: int, out: Any) -> Any:
 
 @kernel
 def fill_slots(freqs: Any, out: Any) -> None:
-    """out[slot] = token << 24 | freq - 1 << 12 | slot - start, for a table whose frequencies fill `out`."""
+    """out[slot] = token << 24 | freq << 12 | slot - start, for a table whose frequencies fill `out`."""
     slot = 0
     for token in range(freqs.size):
-        head = np.uint32(np.uint32(token) << np.uint32(24)) | np.uint32(np.uint32(freqs[token] - 1) << np.uint32(12))
+        head = np.uint32(np.uint32(token) << np.uint32(24)) | np.uint32(np.uint32(freqs[token]) << np.uint32(12))
         for k in range(freqs[token]):
             out[slot] = np.uint32(head | np.uint32(k))
             slot += 1
