@@ -48,6 +48,7 @@ FLOAT32: Final = Float32()
 PLAIN: Final = Plain()
 GRADIENT: Final = SGD()
 RESIDUAL: Final = "residual"  # as a suffix: error feedback at the clients
+HALF: Final = "half"  # as a suffix: half of the row's local epochs
 
 
 @dataclass(frozen=True)
@@ -245,10 +246,10 @@ def compared() -> tuple[str, ...]:
 
 
 def method_of(name: str) -> Method:
-    """Return the row called `name`; suffixes add error feedback at the clients, or an optimizer.
+    """Return the row called `name`; suffixes add error feedback at the clients or an optimizer, or halve the epochs.
 
-    >>> method_of("fedpaq+residual").residual, method_of("qsgd+nesterov").optimizer
-    (True, Nesterov(momentum=0.7, rate=1.0))
+    >>> method_of("fedpaq+residual").residual, method_of("qsgd+nesterov").optimizer, method_of("qsgd+half").epochs
+    (True, Nesterov(momentum=0.7, rate=1.0), 0.5)
     """
     base, *suffixes = name.split("+")
     return with_suffixes(METHODS[base], suffixes)
@@ -257,12 +258,14 @@ def method_of(name: str) -> Method:
 def with_suffixes(row: Method, suffixes: list[str]) -> Method:
     """Return a row with what its suffixes add, under the whole name."""
     for suffix in suffixes:
-        if suffix != RESIDUAL and suffix not in OPTIMIZERS and suffix not in CLIENT_OPTIMIZERS:
-            known = ", ".join((RESIDUAL, *OPTIMIZERS, *CLIENT_OPTIMIZERS))
+        if suffix not in (RESIDUAL, HALF) and suffix not in OPTIMIZERS and suffix not in CLIENT_OPTIMIZERS:
+            known = ", ".join((RESIDUAL, HALF, *OPTIMIZERS, *CLIENT_OPTIMIZERS))
             raise ConfigError(f"unknown suffix {suffix!r} of {row.name!r}; known: {known}")
         name, label = f"{row.name}+{suffix}", f"{row.label} + {suffix}"
         if suffix == RESIDUAL:
             row = replace(row, name=name, label=label, residual=True)
+        elif suffix == HALF:
+            row = replace(row, name=name, label=label, epochs=row.epochs / 2)
         elif suffix in CLIENT_OPTIMIZERS:
             row = replace(row, name=name, label=label, client_optimizer=CLIENT_OPTIMIZERS[suffix]())
         else:
