@@ -11,6 +11,7 @@ from adagq.control import Fit, Fixed
 from adagq.core.errors import ConfigError
 from adagq.experiments.config import load_config, on_defaults, resolve, to_toml
 from adagq.experiments.runner import goals_of, run
+from adagq.methods.table import method_of
 from adagq.methods.variants import rows_of
 from adagq.rounds import LOOPS, Buffered, loop_of
 
@@ -122,3 +123,10 @@ def test_without_a_barrier_the_limit_of_rounds_is_one_of_work() -> None:
     config = resolve(on_defaults({"training": {"max_rounds": 10}, "methods": ["fedasync", "fedbuff", "qsgd"]}))
     limits = {name: goal.max_rounds for name, goal in goals_of(config, config.methods).items()}
     assert limits == {"fedasync": 200, "fedbuff": 40, "qsgd": 10}
+
+
+def test_any_row_takes_half_of_its_epochs_as_a_suffix_or_in_settings() -> None:
+    assert (method_of("eden+nesterov+half").epochs, method_of("fedavg+half").epochs) == (0.5, 2.5)
+    assert rows_of({"mine": {"base": "eden", "epochs": 0.25}})["mine"].epochs == 0.25
+    with pytest.raises(ConfigError, match="known: residual, half, "):
+        method_of("eden+quarter")
