@@ -32,12 +32,12 @@ from adagq.codecs.kernels.rans import (
     WORDS_PER_ELEMENT,
     decode_chunk,
     decode_chunk_sparse,
-    decode_four,
     encode_chunk,
     fill_entries,
     pad_words,
     token_of,
 )
+from adagq.codecs.kernels.rans_in_step import decode_four
 
 ROW_BITS = np.uint32(8)  # log2 of the entries of a table's row
 WORTH_A_STEP = 3  # segments: two are decoded faster one after the other
