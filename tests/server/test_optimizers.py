@@ -184,7 +184,7 @@ def test_no_optimizer_sends_an_extra_byte(name: str) -> None:
 
 def test_an_unknown_suffix_names_the_known_ones() -> None:
     with pytest.raises(
-        ConfigError, match=r"unknown suffix 'adamm' of 'qsgd'; known: residual, adam, .*momentum, nesterov"
+        ConfigError, match=r"unknown suffix 'adamm' of 'qsgd'; known: residual, half, adam, .*momentum, nesterov"
     ):
         method_of("qsgd+adamm")
 
