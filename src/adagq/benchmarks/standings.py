@@ -131,23 +131,23 @@ def table_of(rows: Sequence[Standing]) -> list[str]:
 
 
 def overview_of(board: Board, task: str) -> list[str]:
-    """Return all rows of a task over its fleets, in order of the first fleet's time: plain / with an optimizer.
+    """Return all rows of a task over its fleets, in order of the first fleet's time: plain / with each suffix.
 
     Bold is the fastest of each fleet.
     """
     fleets = [fleet for one, fleet in board if one == task]
     found = {fleet: {row.method: row for row in board[task, fleet]} for fleet in fleets}
     names = list(dict.fromkeys(row.method.split("+")[0] for fleet in fleets for row in board[task, fleet]))
-    extra = next(
-        (row.method.split("+")[1] for rows in found.values() for row in rows.values() if "+" in row.method), ""
+    suffixes = sorted(
+        {method.removeprefix(method.split("+")[0]) for rows in found.values() for method in rows}, key=len
     )
     lines = [f"| row | {' | '.join(fleets)} |", "| --- |" + " ---: |" * len(fleets)]
     for name in names:
         cells = []
         for fleet in fleets:
-            pair = [found[fleet].get(one) for one in (name, f"{name}+{extra}")]
+            forms = [found[fleet].get(name + suffix) for suffix in suffixes]
             best = board[task, fleet][0].method
-            cells.append(" / ".join(_short(row, best) for row in pair if row is not None) or "–")
+            cells.append(" / ".join(_short(row, best) for row in forms if row is not None) or "–")
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return lines
 
