@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, RecordDict
 
+from adagq.client.learner import least_epochs
 from adagq.core.messages import Update
 from adagq.flower.backend import Nodes
 from adagq.flower.names import NODE
+from adagq.flower.node import _Timed
 from adagq.flower.records import STYPE
 from adagq.flower.timing import Timing
 from adagq.flower.transport import Reply
@@ -316,3 +318,10 @@ def test_rates_in_the_nodes_config_end_all_doubt(grid: LoopbackGrid) -> None:
     named, absurd = closed.ledger[:2]
     assert named["upload_seconds"] == pytest.approx(named["upload_bytes"] / 6250)
     assert absurd["upload_seconds"] <= closed.row["round_seconds"]  # nothing takes longer than what it is part of
+
+
+def test_a_node_says_what_parts_of_an_epoch_its_learner_can_train() -> None:
+    learner = ToySpec(clients=1).build().learner(0)
+    assert least_epochs(_Timed(learner)) == 1.0
+    learner.least_epochs = 0.25
+    assert least_epochs(_Timed(learner)) == 0.25

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from adagq.client.learner import Learner, Population
+from adagq.client.learner import Learner, Population, trainable
 from adagq.core.errors import DataError, LayoutError
 from adagq.learners import FlatModule, LearningTask, Samples, TorchLearner, TorchPopulation
 from adagq.learners.samples import batches
@@ -184,6 +184,12 @@ def test_half_an_epoch_sees_half_of_the_samples_and_one_and_a_half_the_rest_too(
         seen.clear()
         learner.train(epochs, 1e-6, seed=1)
         assert (len(seen), len(set(seen))) == (samples, different)
+
+
+def test_a_client_of_one_batch_trains_the_part_that_the_clock_counts() -> None:
+    learner = TorchLearner(nn.Linear(6, 3), data(20), batch_size=32)
+    assert 0.5 < learner.least_epochs < 1.0
+    assert trainable(learner, 0.5) == 0.5
 
 
 @pytest.mark.parametrize("samples", [33, 34])

@@ -30,6 +30,7 @@ from adagq.learners.travelling import tied_names
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 PRECISIONS = ("float32", "bfloat16")  # bfloat16: mixed precision, by torch's autocast
+ONE_BATCH = 0.99  # of an epoch: parts are possible, and less than all of it is not worth a round
 EVALUATION_BATCH = 500
 KEPT_LEARNERS = 256  # of clients whose samples are made when they are asked for
 
@@ -118,8 +119,8 @@ class TorchLearner:
 
     @property
     def least_epochs(self) -> float:
-        """A batch's share of an epoch."""
-        return min(self.batch_size / self.examples, 1.0)
+        """A batch's share of an epoch; below 1 also where all samples are one batch: parts of it are trained too."""
+        return min(self.batch_size / self.examples, ONE_BATCH)
 
     def train(self, epochs: float, learning_rate: float, seed: int) -> float:
         """Run `epochs` of SGD, the last in part if they are not whole.
